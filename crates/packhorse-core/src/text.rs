@@ -1,0 +1,68 @@
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Writes bytes as text: `%`, control characters, bytes that are not UTF-8 and the ASCII characters of `also`
+/// become `%` and two upper-case hexadecimal digits.
+pub fn encode_text<'a>(bytes: &'a [u8], also: &str) -> Cow<'a, str> {
+    let escaped = |c: char| c == '%' || (c as u32) < 0x20 || c == '\x7f' || also.contains(c);
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && !text.contains(escaped)
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(bytes.len() + 16);
+    let escape = |out: &mut String, byte: u8| {
+        // Writing into a String cannot fail.
+        let _ = write!(out, "%{byte:02X}");
+    };
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if escaped(c) { escape(&mut out, c as u8) } else { out.push(c) }
+        }
+        for &byte in chunk.invalid() {
+            escape(&mut out, byte);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Reads what [`encode_text`] wrote with the same `also`; `None` where it would not have written this.
+pub fn decode_text(text: &str, also: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        if byte == b'%' {
+            let (digits, tail) = rest.split_at_checked(2)?;
+            rest = tail;
+            out.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+        } else {
+            out.push(byte);
+        }
+    }
+    (encode_text(&out, also) == text).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_forms() {
+        assert_eq!(encode_text("é a/漢.png".as_bytes(), ""), "é a/漢.png");
+        assert_eq!(encode_text(b"100%\n\xff\x7f", ""), "100%25%0A%FF%7F");
+        assert_eq!(encode_text(b"a b", " "), "a%20b");
+        for wrong in ["%", "%4", "%41", "%0a", "%zz", "a\n", "%+1"] {
+            assert_eq!(decode_text(wrong, ""), None, "{wrong:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_come_back(bytes: Vec<u8>) {
+            let text = encode_text(&bytes, " ,=:").into_owned();
+            assert!(!text.contains(|c: char| c.is_ascii_control() || " ,=:".contains(c)));
+            assert_eq!(decode_text(&text, " ,=:"), Some(bytes));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+#![doc = include_str!("../README.md")]
+
+mod check;
+mod footer;
+mod hash;
+mod writer;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use packhorse_core::{
+    AtomicFile, Checked, Container, Digest, Error, Layout, Malformed, Result, SegmentWriter,
+};
+
+use crate::footer::Footer;
+
+/// How records are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// Records are stored as they are.
+    #[default]
+    None,
+    /// With zstd at this level, where that saves at least 5 % of a record.
+    Zstd(i32),
+}
+
+/// The shard container.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shard {
+    /// What [`Container::begin`] does with records; reading takes either.
+    pub compression: Compression,
+}
+
+impl Shard {
+    /// The facts of the metadata section.
+    fn metadata(self) -> String {
+        match self.compression {
+            Compression::None => String::new(),
+            Compression::Zstd(level) => {
+                let version = zstd::zstd_safe::version_string();
+                format!("level {level}\nzstd {version}\n")
+            }
+        }
+    }
+}
+
+const FOLDER: &str = "shard";
+const EXTENSION: &str = "phs";
+
+fn folder(segment: Digest) -> PathBuf {
+    Path::new(FOLDER).join(&segment.to_string()[..2])
+}
+
+impl Container for Shard {
+    fn name(&self) -> &'static str {
+        FOLDER
+    }
+
+    fn begin<'s>(&self, file: AtomicFile<'s>) -> Result<Box<dyn SegmentWriter<'s> + 's>> {
+        Ok(Box::new(writer::ShardWriter::begin(file, *self)?))
+    }
+
+    fn path(&self, segment: Digest) -> PathBuf {
+        let name = match self.compression {
+            Compression::None => format!("{segment}.{EXTENSION}"),
+            Compression::Zstd(_) => {
+                let encoding = Digest::of(self.metadata().as_bytes()).to_string();
+                format!("{segment}.{}.{EXTENSION}", &encoding[..8])
+            }
+        };
+        folder(segment).join(name)
+    }
+
+    fn find(&self, pack: &Path, segment: Digest) -> Result<PathBuf> {
+        let own = self.path(segment);
+        if pack.join(&own).try_exists().is_ok_and(|exists| exists) {
+            return Ok(own);
+        }
+        let (folder, prefix) = (folder(segment), format!("{segment}."));
+        let mut names: Vec<_> = std::fs::read_dir(pack.join(&folder))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| PathBuf::from(entry.file_name()))
+            .filter(|name| name.extension() == Some(OsStr::new(EXTENSION)))
+            .filter(|name| name.to_str().is_some_and(|name| name.starts_with(&prefix)))
+            .collect();
+        names.sort();
+        match names.into_iter().next() {
+            Some(name) => Ok(folder.join(name)),
+            None => Err(Error::io("open", &pack.join(own))(std::io::ErrorKind::NotFound.into())),
+        }
+    }
+
+    fn layout(&self, bytes: &[u8]) -> Result<Layout, Malformed> {
+        Ok(Footer::read(bytes, bytes.len() as u64)?.layout())
+    }
+
+    fn check(&self, path: &Path, segment: Digest) -> Result<Checked> {
+        check::check(path, segment)
+    }
+}
+
+/// Decompresses a stored record whose payload has `raw` bytes.
+///
+/// # Errors
+///
+/// Says what is wrong with the frame. Memory grows with what the frame really holds, up to `raw` bytes.
+pub fn decompress(frame: &[u8], raw: u64) -> Result<Vec<u8>, String> {
+    use std::io::Read;
+    let mut payload = Vec::new();
+    zstd::Decoder::with_buffer(frame)
+        .and_then(|decoder| decoder.single_frame().take(raw.saturating_add(1)).read_to_end(&mut payload))
+        .map_err(|error| format!("zstd: {error}"))?;
+    match payload.len() as u64 {
+        len if len == raw => Ok(payload),
+        len => Err(format!("the zstd frame holds {}{len} bytes, not {raw}", if len > raw { "at least " } else { "" })),
+    }
+}
