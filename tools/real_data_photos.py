@@ -9,7 +9,6 @@ import io
 import multiprocessing
 import os
 import random
-import statistics
 from pathlib import Path
 
 from private_venv import require_pillow
@@ -19,7 +18,7 @@ from PIL import Image  # noqa: E402
 
 FORMATS = (".png", ".jpg", ".jpeg", ".webp")
 LEAST_SIDE = 600                        # pixels of a photo
-DETAIL = range(30_000, 220_000)         # bytes of a 450 x 400 crop: plain wallpapers fall below, noise above
+TRIALS, GOOD = 10, 3                    # a photo serves if so many of its trial crops have a wanted size: plain wallpapers do not
 Image.MAX_IMAGE_PIXELS = None           # wallpapers of 60 megapixels are no attack
 
 
@@ -48,7 +47,7 @@ class Tiny:
     """JPEG and PNG thumbnails, where the cost of a file is far more than its bytes."""
 
     classes, count, photos_each = 10, 50_000, 12
-    accepted = range(1_000, 4_000)
+    accepted = range(1_200, 4_100)
     longest = 900                       # side to which a photo is shrunk before it is cropped
 
     def class_name(self, number):
@@ -56,10 +55,10 @@ class Tiny:
 
     def make(self, rng, photo):
         if rng.random() < 0.5:
-            side = rng.choice((48, 56, 64))
+            side = rng.choice((56, 64))
             return jpeg(crop(rng, photo, (side, side), (0.05, 0.6)), 88), ".jpg"
         buffer = io.BytesIO()
-        crop(rng, photo, (30, 30), (0.05, 0.6)).save(buffer, "PNG")
+        crop(rng, photo, (32, 32), (0.05, 0.6)).save(buffer, "PNG")
         return buffer.getvalue(), ".png"
 
 
@@ -90,24 +89,23 @@ def opened(path, longest=None):
     return photo
 
 
-def is_photo(path):
-    """Whether the picture is large, opaque and has about as much detail as photos have."""
+def serves(kind, path):
+    """Whether the picture is large, opaque and rich enough in detail for this kind of set."""
     with Image.open(path) as image:
         if min(image.size) < LEAST_SIDE or (image.mode == "RGBA" and image.getextrema()[3][0] < 255):
             return False
-        photo = image.convert("RGB")
-    rng = random.Random(path.name)
-    return int(statistics.median(len(jpeg(crop(rng, photo, (450, 400), (0.3, 0.9)), 90)) for _ in range(5))) in DETAIL
+    rng, photo = random.Random(path.name), opened(path, SETS[kind].longest)
+    return sum(len(SETS[kind].make(rng, photo)[0]) in SETS[kind].accepted for _ in range(TRIALS)) >= GOOD
 
 
-def photos_under(root, pool):
-    """The distinct photos, in an order that mixes the packages."""
+def photos_under(root, kind, pool):
+    """The distinct photos that serve, in an order that mixes the packages."""
     paths = {}
     for path in sorted(root.rglob("*")):
         if path.suffix.lower() in FORMATS and path.is_file() and not path.is_symlink():
             paths.setdefault(hashlib.sha256(path.read_bytes()).hexdigest(), path)
     mixed = [paths[digest] for digest in sorted(paths)]
-    return [path for path, good in zip(mixed, pool.map(is_photo, mixed, chunksize=1)) if good]
+    return [path for path, good in zip(mixed, pool.map(functools.partial(serves, kind), mixed, chunksize=1)) if good]
 
 
 def make_class(kind, out, count, number, paths):
@@ -118,14 +116,12 @@ def make_class(kind, out, count, number, paths):
     folder = out / name
     folder.mkdir(parents=True)
     written = total = 0
-    for attempt in range(1_000 * count):
-        if written == count:
-            return total
+    while written < count:
         data, suffix = SETS[kind].make(rng, rng.choice(photos))
         if len(data) in SETS[kind].accepted:
             (folder / f"{name}_{written:05d}{suffix}").write_bytes(data)
             written, total = written + 1, total + len(data)
-    raise SystemExit(f"error: class {number}: its photos give too few images of the wanted size")
+    return total
 
 
 def main():
@@ -138,14 +134,14 @@ def main():
     wanted = SETS[args.kind]
     count = args.count or wanted.count
     with multiprocessing.Pool(len(os.sched_getaffinity(0))) as pool:
-        photos = photos_under(args.photos, pool)
+        photos = photos_under(args.photos, args.kind, pool)
         if not photos:
             raise SystemExit(f"error: no photos under {args.photos}")
         print(f"{len(photos)} photos", flush=True)
         jobs = []
         for number in range(wanted.classes):
             share = count // wanted.classes + (number < count % wanted.classes)
-            picks = [photos[(number + i * wanted.classes) % len(photos)] for i in range(wanted.photos_each)]
+            picks = random.Random(number).sample(photos, min(wanted.photos_each, len(photos)))
             jobs.append((share, number, picks))
         total = sum(pool.starmap(functools.partial(make_class, args.kind, args.out), jobs, chunksize=1))
     print(f"{count} images of {total / count / 1000:.1f} KB on average")

@@ -90,7 +90,10 @@ impl<'a> Fields<'a> {
         self.zeros(10, 2)?;
         let features = self.u32(12)?;
         if features & !known_features != 0 {
-            return Err(Malformed::new(12, format!("needs unknown features {features:#x}: use a newer packhorse")));
+            return Err(Malformed::new(
+                12,
+                format!("needs unknown features {features:#x}: use a newer packhorse"),
+            ));
         }
         Ok(features)
     }

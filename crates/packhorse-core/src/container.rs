@@ -128,7 +128,13 @@ pub trait SegmentWriter<'s>: Send {
     ///
     /// Fails where the file cannot be written; and, in the inner error, where the stream fails or is shorter or longer
     /// than `size`.
-    fn append_stream(&mut self, key: KeyRef<'_>, name: &str, size: u64, from: &mut dyn Read) -> Result<io::Result<()>>;
+    fn append_stream(
+        &mut self,
+        key: KeyRef<'_>,
+        name: &str,
+        size: u64,
+        from: &mut dyn Read,
+    ) -> Result<io::Result<()>>;
 
     /// Writes the tables. The file is then whole, but not yet durable.
     ///

@@ -9,7 +9,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused an operation on a file.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", crate::path_text(path))]
     Io {
         /// What was tried, such as `read`.
         action: &'static str,
@@ -19,7 +19,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A file's bytes break its format.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", crate::path_text(path))]
     Corrupt {
         /// The file.
         path: PathBuf,

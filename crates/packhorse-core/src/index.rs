@@ -331,7 +331,10 @@ impl<'a> IndexView<'a> {
     }
 
     /// Returns the rows of the fields of `row`.
-    pub fn fields(&self, row: Row<'a>) -> impl ExactSizeIterator<Item = Result<FieldRow<'a>, Malformed>> + use<'a, '_> {
+    pub fn fields(
+        &self,
+        row: Row<'a>,
+    ) -> impl ExactSizeIterator<Item = Result<FieldRow<'a>, Malformed>> + use<'a, '_> {
         (0..row.field_count as usize).map(move |i| self.field(row.first_field + i as u64))
     }
 

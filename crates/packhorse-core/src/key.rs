@@ -145,3 +145,31 @@ pub enum KeyError {
     #[error("the text has a wrong percent escape")]
     Escape,
 }
+
+/// Refuses keys that cannot stand beside those before them in one pack. Keys come in order.
+#[derive(Debug, Default)]
+pub struct KeyGuard {
+    /// Keys that later ones may lie in as if in folders; each is a prefix of the next.
+    prefixes: Vec<Key>,
+}
+
+impl KeyGuard {
+    /// Takes the next key.
+    ///
+    /// # Errors
+    ///
+    /// Says that the key is doubled, or which earlier one would have to be its folder.
+    pub fn push(&mut self, key: KeyRef<'_>) -> Result<(), String> {
+        while self.prefixes.last().is_some_and(|last| !key.as_bytes().starts_with(last.as_ref().as_bytes())) {
+            self.prefixes.pop();
+        }
+        if self.prefixes.last().is_some_and(|last| last.as_ref() == key) {
+            return Err(format!("two samples have the key {key}"));
+        }
+        if let Some(file) = self.prefixes.iter().find(|file| file.as_ref().is_folder_of(key)) {
+            return Err(format!("{file} is a sample, so {key} cannot lie in a folder of that name"));
+        }
+        self.prefixes.push(key.to_key());
+        Ok(())
+    }
+}

@@ -12,15 +12,13 @@ mod tree;
 mod value;
 
 pub use bytes::{Fields, padding, put_zeros};
-pub use container::{
-    Checked, Codec, Container, Extent, Fault, Layout, Sample, SegmentWriter, Written,
-};
+pub use container::{Checked, Codec, Container, Extent, Fault, Layout, Sample, SegmentWriter, Written};
 pub use digest::{Digest, Sha256};
 pub use error::{Error, Malformed, Result};
 pub use index::{Field, FieldRow, IndexBuilder, IndexView, MAX_SAMPLES, Row, SegmentIndex};
-pub use key::{Key, KeyError, KeyRef};
+pub use key::{Key, KeyError, KeyGuard, KeyRef};
 pub use storage::{AtomicFile, Disk, Storage, StorageFile, write_all_vectored};
-pub use text::{decode_text, encode_text};
+pub use text::{decode_text, encode_text, path_text};
 pub use tree::{TreeHasher, attribute_leaf, sample_leaf};
 pub use value::{ATTRIBUTE_NAME, Attributes, Value, ValueKind, check_attribute_name};
 

@@ -1,5 +1,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Writes bytes as text: `%`, control characters, bytes that are not UTF-8 and the ASCII characters of `also`
 /// become `%` and two upper-case hexadecimal digits.
@@ -24,6 +26,11 @@ pub fn encode_text<'a>(bytes: &'a [u8], also: &str) -> Cow<'a, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// Writes a path for people to read: in text form, so that no name can steer a terminal or break a line.
+pub fn path_text(path: &Path) -> Cow<'_, str> {
+    encode_text(path.as_os_str().as_bytes(), "")
 }
 
 /// Reads what [`encode_text`] wrote with the same `also`; `None` where it would not have written this.

@@ -1,8 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use packhorse_core::{
-    Attributes, Digest, Fields, KeyRef, MAX_SAMPLES, Malformed, Sha256, TreeHasher, Value, ValueKind, attribute_leaf,
-    check_attribute_name, padding, put_zeros,
+    Attributes, Digest, Fields, KeyRef, MAX_SAMPLES, Malformed, Sha256, TreeHasher, Value, ValueKind,
+    attribute_leaf, check_attribute_name, padding, put_zeros,
 };
 use sha2::Digest as _;
 
@@ -197,7 +197,8 @@ impl<'a> AttributesView<'a> {
             let len = fields.u64(at + 8)?;
             let name_at = at + COLUMN;
             let name = std::str::from_utf8(fields.bytes(name_at, name_len)?).unwrap_or_default();
-            check_attribute_name(name).map_err(|what| Malformed::new(name_at, format!("a name has {what}")))?;
+            check_attribute_name(name)
+                .map_err(|what| Malformed::new(name_at, format!("a name has {what}")))?;
             if columns.last().is_some_and(|last| last.name >= name) {
                 return Err(Malformed::new(name_at, "names are out of order"));
             }
@@ -261,7 +262,11 @@ impl<'a> AttributesView<'a> {
     /// # Errors
     ///
     /// Names the first byte that is wrong.
-    pub fn check<'k>(&self, bytes: &[u8], keys: impl Iterator<Item = KeyRef<'k>>) -> Result<Digest, Malformed> {
+    pub fn check<'k>(
+        &self,
+        bytes: &[u8],
+        keys: impl Iterator<Item = KeyRef<'k>>,
+    ) -> Result<Digest, Malformed> {
         let names: Vec<_> = self.names().map(str::to_owned).collect();
         let mut again = AttributesBuilder::new(&names);
         let mut i = 0;
@@ -270,7 +275,9 @@ impl<'a> AttributesView<'a> {
             for name in &names {
                 values.push(self.get(name, i)?);
             }
-            again.push(key, &values).map_err(|name| Malformed::new(HEADER, format!("mixed types in {name}")))?;
+            again
+                .push(key, &values)
+                .map_err(|name| Malformed::new(HEADER, format!("mixed types in {name}")))?;
             i += 1;
         }
         if i != self.samples {
@@ -339,7 +346,8 @@ impl<'a> AttributesView<'a> {
         if let Some(column) = self.columns.iter().find(|c| c.name == name && c.kind == ValueKind::String) {
             let distinct = u64::from(Fields(column.data).u32(0)?);
             for number in 0..distinct {
-                let text = column.text(number, distinct, self.samples).map_err(|what| what.shifted(column.at))?;
+                let text =
+                    column.text(number, distinct, self.samples).map_err(|what| what.shifted(column.at))?;
                 found.insert(text.into());
             }
         }

@@ -99,7 +99,8 @@ mod tests {
     fn segments_have_the_size_asked_for() {
         let rule = CutRule::of_size(64 << 10).unwrap();
         let samples = many();
-        let weight: u64 = samples.iter().map(|(k, s)| CutRule::weight(KeyRef::new(k.as_bytes()).unwrap(), *s)).sum();
+        let weight: u64 =
+            samples.iter().map(|(k, s)| CutRule::weight(KeyRef::new(k.as_bytes()).unwrap(), *s)).sum();
         let mean = weight / cuts(&samples, rule).len() as u64;
         assert!((50 << 10..80 << 10).contains(&mean), "{mean}");
     }
@@ -108,7 +109,8 @@ mod tests {
     fn an_insertion_moves_few_cuts() {
         let rule = CutRule::of_size(64 << 10).unwrap();
         let mut samples = many();
-        let before: std::collections::BTreeSet<_> = cuts(&samples, rule).iter().map(|k| k.to_string()).collect();
+        let before: std::collections::BTreeSet<_> =
+            cuts(&samples, rule).iter().map(|k| k.to_string()).collect();
         samples.insert(9000, ("c/008999.jpg.x".into(), 3000));
         let after = cuts(&samples, rule);
         let moved = after.iter().filter(|key| !before.contains(**key)).count();

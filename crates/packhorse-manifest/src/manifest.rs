@@ -70,7 +70,7 @@ pub struct SampleLine {
 
 /// A line of a manifest that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: line {line}: {what}", path.display())]
+#[error("{}: line {line}: {what}", packhorse_core::path_text(path))]
 #[non_exhaustive]
 pub struct ManifestError {
     /// The file.
@@ -155,7 +155,9 @@ impl Parser {
             "not UTF-8".to_owned()
         })?;
         let mut lines = text.split_inclusive('\n').map(|line| match line.strip_suffix('\n') {
-            Some(line) if line.ends_with('\r') => Err("ends with CR LF; the file was changed in transit".to_owned()),
+            Some(line) if line.ends_with('\r') => {
+                Err("ends with CR LF; the file was changed in transit".to_owned())
+            }
             Some(line) => Ok(line),
             None => Err("the file is cut: the last line has no end".to_owned()),
         });
@@ -177,8 +179,14 @@ impl Parser {
             _ => return Err("expected `detail segments` or `detail samples`".into()),
         };
         let attributes = next(self)?.and_then(attribute_names).ok_or("expected `attrs NAME...`, sorted")?;
-        let mut manifest =
-            Manifest { cut, detail, attributes, other: Vec::new(), classes: Vec::new(), segments: Vec::new() };
+        let mut manifest = Manifest {
+            cut,
+            detail,
+            attributes,
+            other: Vec::new(),
+            classes: Vec::new(),
+            segments: Vec::new(),
+        };
         while let Some(line) = next(self)? {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
@@ -253,7 +261,8 @@ impl Manifest {
         if self.segments.len() == MAX_SEGMENTS {
             return Err(format!("more than {MAX_SEGMENTS} segments"));
         }
-        let total = self.segments.iter().try_fold(segment.bytes, |sum, segment| sum.checked_add(segment.bytes));
+        let total =
+            self.segments.iter().try_fold(segment.bytes, |sum, segment| sum.checked_add(segment.bytes));
         if total.is_none() {
             return Err("the sizes overflow".into());
         }
@@ -331,6 +340,7 @@ fn attribute_names(line: &str) -> Option<Vec<String>> {
         return Some(Vec::new());
     }
     let names: Vec<_> = line.strip_prefix("attrs ")?.split(' ').map(str::to_owned).collect();
-    let good = names.iter().all(|name| check_attribute_name(name).is_ok()) && names.is_sorted_by(|a, b| a < b);
+    let good =
+        names.iter().all(|name| check_attribute_name(name).is_ok()) && names.is_sorted_by(|a, b| a < b);
     good.then_some(names)
 }

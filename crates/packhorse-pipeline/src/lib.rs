@@ -1,1 +1,30 @@
-//! x
+#![doc = include_str!("../README.md")]
+
+mod derived;
+mod error;
+mod journal;
+mod output;
+mod pack;
+mod plan;
+mod progress;
+mod publish;
+mod read_ahead;
+mod rebuild;
+mod report;
+mod schedule;
+mod segment;
+mod stat;
+mod unpack;
+mod verify;
+
+pub use derived::SourceOptions;
+pub use error::{Error, Result};
+pub use pack::{PackOptions, dry_run, pack};
+pub use progress::{Phase, Progress};
+pub use rebuild::{ManifestCheck, check_manifest, rebuild_manifest};
+pub use report::{DryRun, Findings, PackReport};
+pub use stat::{Stat, stat};
+pub use unpack::{UnpackReport, unpack};
+pub use verify::{
+    Fault, FaultKind, Faults, Verified, verify, verify_lock, verify_quick, verify_sample, verify_source,
+};

@@ -1,1 +1,71 @@
-//! x
+#![doc = include_str!("../README.md")]
+
+mod map;
+mod pack;
+mod segment;
+
+use std::path::PathBuf;
+
+use packhorse_core::Container;
+use packhorse_manifest::ManifestError;
+use packhorse_shard::{Compression, Shard};
+
+pub use pack::{Iter, Pack};
+pub use segment::{Sample, Segment};
+
+/// The containers that packs come in.
+pub static CONTAINERS: [&dyn Container; 1] = [&Shard { compression: Compression::None }];
+
+/// The result of an operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong when a pack is read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no pack here.
+    #[error("{} is not a pack: {what}", packhorse_core::path_text(path))]
+    NotAPack {
+        /// The folder.
+        path: PathBuf,
+        /// What is missing.
+        what: String,
+    },
+    /// The manifest is damaged.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// A file cannot be read, or is damaged.
+    #[error(transparent)]
+    File(#[from] packhorse_core::Error),
+    /// There is no sample of this number.
+    #[error("sample {index} of {len}")]
+    OutOfRange {
+        /// The number asked for.
+        index: u64,
+        /// The number of samples.
+        len: u64,
+    },
+    /// A sample has no field of this name.
+    #[error("sample {key} has no field {name}")]
+    NoField {
+        /// The sample.
+        key: String,
+        /// The name asked for.
+        name: String,
+    },
+    /// A sample's bytes are not what was packed.
+    #[error(
+        "{}: byte {offset}: sample {key}: {what}; `packhorse verify` tells what else is damaged",
+        packhorse_core::path_text(path)
+    )]
+    Damaged {
+        /// The container file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// The sample.
+        key: String,
+        /// Expected and found.
+        what: String,
+    },
+}

@@ -2,9 +2,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use packhorse_core::{
-    Checked, Codec, Digest, Error, Extent, Fault, IndexView, Malformed, Result, padding,
-};
+use packhorse_core::{Checked, Codec, Digest, Error, Extent, Fault, IndexView, Malformed, Result, padding};
 
 use crate::footer::{ALIGN, FOOTER, Footer, HEADER, check_header};
 use crate::hash::PairHasher;
@@ -146,11 +144,17 @@ impl Pass {
                     self.faults.push(Fault { key, what: Malformed::new(at, what) });
                 };
                 if extent.raw != field.size {
-                    fault(at_record + 16, format!("raw length {}, the index says {}", extent.raw, field.size));
+                    fault(
+                        at_record + 16,
+                        format!("raw length {}, the index says {}", extent.raw, field.size),
+                    );
                 }
                 let end = extent.offset.checked_add(extent.stored);
                 if extent.offset != self.at || end.is_none_or(|end| end > tables.footer.extents) {
-                    fault(at_record, format!("the record is said to lie at {}, not at {}", extent.offset, self.at));
+                    fault(
+                        at_record,
+                        format!("the record is said to lie at {}, not at {}", extent.offset, self.at),
+                    );
                     return Ok(());
                 }
                 let (crc, sha256) = self.record(&extent)?;
@@ -164,7 +168,10 @@ impl Pass {
                     }
                     Err(what) => fault(format!("field {}: {what}", field.name)),
                     Ok(_) if crc != extent.crc32c => {
-                        fault(format!("field {}: CRC-32C {crc:08x}, expected {:08x}", field.name, extent.crc32c));
+                        fault(format!(
+                            "field {}: CRC-32C {crc:08x}, expected {:08x}",
+                            field.name, extent.crc32c
+                        ));
                     }
                     Ok(_) => self.payload += extent.raw,
                 }
@@ -202,7 +209,10 @@ impl Pass {
             let bytes = self.from.fill_buf()?;
             let some = bytes.len().min(usize::try_from(len).unwrap_or(usize::MAX));
             if some == 0 {
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"));
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the file became shorter while it was read",
+                ));
             }
             each(&mut self.hasher, &bytes[..some]);
             self.from.consume(some);

@@ -77,7 +77,10 @@ impl Footer {
     /// another from the payloads to the end.
     pub(crate) fn read(tail: &[u8], file_len: u64) -> Result<Self, Malformed> {
         let Some(start) = file_len.checked_sub(FOOTER).filter(|start| *start >= HEADER) else {
-            return Err(Malformed::new(0, format!("{file_len} bytes are too few for a shard: the file is cut")));
+            return Err(Malformed::new(
+                0,
+                format!("{file_len} bytes are too few for a shard: the file is cut"),
+            ));
         };
         let wrong = |at: u64, what: &str| Err(Malformed::new(start + at, what));
         let Some(bytes) = tail.last_chunk::<{ FOOTER as usize }>() else {
@@ -122,7 +125,8 @@ impl Footer {
                 == Some(footer.index)
             && footer.index.checked_add(footer.index_len) == Some(footer.metadata)
             && footer.metadata_len <= MAX_METADATA
-            && footer.metadata.checked_add(footer.metadata_len + padding(footer.metadata_len, 8)) == Some(start);
+            && footer.metadata.checked_add(footer.metadata_len + padding(footer.metadata_len, 8))
+                == Some(start);
         if !follows {
             return wrong(0, "the sections do not follow one another");
         }

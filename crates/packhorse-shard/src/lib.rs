@@ -114,6 +114,9 @@ pub fn decompress(frame: &[u8], raw: u64) -> Result<Vec<u8>, String> {
         .map_err(|error| format!("zstd: {error}"))?;
     match payload.len() as u64 {
         len if len == raw => Ok(payload),
-        len => Err(format!("the zstd frame holds {}{len} bytes, not {raw}", if len > raw { "at least " } else { "" })),
+        len => Err(format!(
+            "the zstd frame holds {}{len} bytes, not {raw}",
+            if len > raw { "at least " } else { "" }
+        )),
     }
 }

@@ -1,7 +1,8 @@
 use std::io::{self, IoSlice, Read};
 
 use packhorse_core::{
-    AtomicFile, Codec, Extent, FieldRow, IndexBuilder, KeyRef, Result, Sample, SegmentWriter, Written, padding,
+    AtomicFile, Codec, Extent, FieldRow, IndexBuilder, KeyRef, Result, Sample, SegmentWriter, Written,
+    padding,
 };
 
 use crate::footer::{ALIGN, FOOTER, Footer, HEADER, ZSTD, header};
@@ -26,7 +27,8 @@ impl<'s> ShardWriter<'s> {
         let compressor = match shard.compression {
             Compression::None => None,
             Compression::Zstd(level) => Some(
-                zstd::bulk::Compressor::new(level).map_err(packhorse_core::Error::io("compress into", file.path()))?,
+                zstd::bulk::Compressor::new(level)
+                    .map_err(packhorse_core::Error::io("compress into", file.path()))?,
             ),
         };
         let mut writer = Self {
@@ -60,7 +62,8 @@ impl<'s> ShardWriter<'s> {
 
 impl<'s> SegmentWriter<'s> for ShardWriter<'s> {
     fn append(&mut self, samples: &[Sample<'_>]) -> Result<()> {
-        let fields = || samples.iter().flat_map(|sample| sample.fields.iter().map(move |field| (sample, field)));
+        let fields =
+            || samples.iter().flat_map(|sample| sample.fields.iter().map(move |field| (sample, field)));
         let mut compressed: Vec<Option<Vec<u8>>> = Vec::new();
         if let Some(compressor) = &mut self.compressor {
             for (sample, field) in fields() {
@@ -68,7 +71,8 @@ impl<'s> SegmentWriter<'s> for ShardWriter<'s> {
                     .then(|| compressor.compress(field.bytes))
                     .transpose()
                     .map_err(packhorse_core::Error::io("compress into", self.file.path()))?;
-                compressed.push(frame.filter(|frame| frame.len() as u64 * 20 <= field.bytes.len() as u64 * 19));
+                compressed
+                    .push(frame.filter(|frame| frame.len() as u64 * 20 <= field.bytes.len() as u64 * 19));
             }
         }
         let mut pieces = Vec::with_capacity(2 * samples.len());
@@ -99,7 +103,13 @@ impl<'s> SegmentWriter<'s> for ShardWriter<'s> {
         self.file.write(&mut pieces)
     }
 
-    fn append_stream(&mut self, key: KeyRef<'_>, name: &str, size: u64, from: &mut dyn Read) -> Result<io::Result<()>> {
+    fn append_stream(
+        &mut self,
+        key: KeyRef<'_>,
+        name: &str,
+        size: u64,
+        from: &mut dyn Read,
+    ) -> Result<io::Result<()>> {
         let mut buffer = vec![0; 1 << 20];
         let (mut crc, mut done) = (0, 0);
         // One byte more is asked for, so that a stream that is too long is seen.
@@ -114,7 +124,10 @@ impl<'s> SegmentWriter<'s> for ShardWriter<'s> {
             if (read == 0 && done < size) || done > size {
                 return Ok(Err(io::Error::new(
                     io::ErrorKind::UnexpectedEof,
-                    format!("expected {size} bytes, found {}{done}", if done > size { "at least " } else { "" }),
+                    format!(
+                        "expected {size} bytes, found {}{done}",
+                        if done > size { "at least " } else { "" }
+                    ),
                 )));
             }
             if read == 0 {

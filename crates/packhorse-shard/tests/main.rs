@@ -22,7 +22,11 @@ fn write(folder: &Path, shard: Shard, samples: &Samples, batch: usize) -> (PathB
     let samples: Vec<_> = samples
         .iter()
         .zip(&fields)
-        .map(|((key, _), fields)| Sample { key: KeyRef::new(key.as_bytes()).unwrap(), fields, compressible: true })
+        .map(|((key, _), fields)| Sample {
+            key: KeyRef::new(key.as_bytes()).unwrap(),
+            fields,
+            compressible: true,
+        })
         .collect();
     for batch in samples.chunks(batch) {
         writer.append(batch).unwrap();
@@ -94,7 +98,8 @@ fn a_flipped_bit_in_any_byte_is_found_and_its_sample_named() {
             let at = (bit / 8) as u64;
             if let Some(j) = extents.iter().position(|e| (e.offset..e.offset + e.stored).contains(&at)) {
                 let key = ["a/empty", "a/one", "b/64", "b/pair", "b/pair", "c"][j];
-                let named: Vec<_> = checked.faults.iter().map(|f| f.key.clone().unwrap().to_string()).collect();
+                let named: Vec<_> =
+                    checked.faults.iter().map(|f| f.key.clone().unwrap().to_string()).collect();
                 assert_eq!(named, [key], "bit {bit}");
             }
         }
@@ -151,7 +156,10 @@ fn compression_is_kept_only_where_it_pays() {
     ];
     let shard = Shard { compression: Compression::Zstd(3) };
     let (path, digest) = write(folder.path(), shard, &samples, 9);
-    assert_eq!(Shard::default().find(folder.path(), digest).unwrap(), path.strip_prefix(folder.path()).unwrap());
+    assert_eq!(
+        Shard::default().find(folder.path(), digest).unwrap(),
+        path.strip_prefix(folder.path()).unwrap()
+    );
     let bytes = fs::read(&path).unwrap();
     let layout = shard.layout(&bytes).unwrap();
     let [noise, text] = [0, 1].map(|j| Extent::read(&bytes[layout.extents as usize..], j).unwrap());

@@ -1,7 +1,7 @@
 #![expect(unsafe_code, reason = "instructions that not every processor has")]
 
 use std::arch::x86_64::{
-    __m128i, _mm_add_epi32, _mm_alignr_epi8, _mm_blend_epi16, _mm_loadu_si128, _mm_set_epi64x, _mm_set_epi32,
+    __m128i, _mm_add_epi32, _mm_alignr_epi8, _mm_blend_epi16, _mm_loadu_si128, _mm_set_epi32, _mm_set_epi64x,
     _mm_sha256msg1_epu32, _mm_sha256msg2_epu32, _mm_sha256rnds2_epu32, _mm_shuffle_epi8, _mm_shuffle_epi32,
     _mm_storeu_si128,
 };
@@ -80,7 +80,10 @@ pub(super) fn compress_pair(a_words: &mut [u32; 8], b_words: &mut [u32; 8], bloc
             let i = group % 4;
             if group >= 4 {
                 let (before, last) = (w[(i + 2) % 4], w[(i + 3) % 4]);
-                let sum = _mm_add_epi32(_mm_sha256msg1_epu32(w[i], w[(i + 1) % 4]), _mm_alignr_epi8(last, before, 4));
+                let sum = _mm_add_epi32(
+                    _mm_sha256msg1_epu32(w[i], w[(i + 1) % 4]),
+                    _mm_alignr_epi8(last, before, 4),
+                );
                 w[i] = _mm_sha256msg2_epu32(sum, last);
             }
             let message = _mm_add_epi32(w[i], _mm_set_epi32(k3, k2, k1, k0));

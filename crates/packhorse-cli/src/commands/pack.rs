@@ -1,0 +1,211 @@
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use packhorse::{
+    Detail, DryRun, Error, Failure, Findings, MANIFEST, OnError, PackOptions, PackReport, Report, path_text,
+};
+use serde_json::json;
+
+use super::{source_options, tree};
+use crate::args::{self, Format, Pack};
+use crate::print::{self, Shown, bytes, count, counted, path_json, some, tally_json};
+
+pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
+    check_places(&args.src, &args.out)?;
+    let on_error = match args.on_error {
+        args::OnError::Stop => OnError::Stop,
+        args::OnError::Skip => OnError::Skip,
+    };
+    let source_options = source_options(&args.tree, &args.out);
+    let source = tree(&args.src, &source_options, on_error)?;
+    let mut options = PackOptions {
+        cut: args.shard_size,
+        compression: args.compress,
+        detail: args.detail.map(detail),
+        on_error,
+        source: Some(source_options),
+        ..PackOptions::default()
+    };
+    options.threads = args.threads.unwrap_or(options.threads);
+    let shown = Shown::new(args.output.quiet);
+    if args.dry_run {
+        let report = packhorse::dry_run(&source, Some(&args.out), &options, &shown);
+        shown.finish();
+        let report = report?;
+        match args.output.format {
+            Format::Json => print::json(&dry_run_json(&report))?,
+            Format::Text if args.output.quiet => {}
+            Format::Text => print::data(&dry_run_text(&report))?,
+        }
+        return Ok(code(&report.failures));
+    }
+    let report = packhorse::pack(&source, &args.out, &options, &shown);
+    let time = shown.finish();
+    let report = report?;
+    match args.output.format {
+        Format::Json => print::json(&report_json(&report, time.as_secs_f64()))?,
+        Format::Text if args.output.quiet => {}
+        Format::Text => print::data(&report_text(&report, time.as_secs_f64()))?,
+    }
+    Ok(code(&report.failures))
+}
+
+pub(super) fn detail(detail: args::Detail) -> Detail {
+    match detail {
+        args::Detail::Segments => Detail::Segments,
+        args::Detail::Samples => Detail::Samples,
+    }
+}
+
+fn code(failures: &[Failure]) -> ExitCode {
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+/// Refuses places that cannot be meant.
+fn check_places(src: &Path, out: &Path) -> Result<()> {
+    let refuse = |what: String, hint: &str| Err(Error::Refused { what, hint: hint.to_owned() }.into());
+    if src.join(MANIFEST).is_file() {
+        return refuse(
+            format!("{} is a pack", path_text(src)),
+            "give the folder of images that it was made from",
+        );
+    }
+    let Ok(src) = fs::canonicalize(src) else { return Ok(()) };
+    // The nearest folder that is there already tells where the output will be.
+    let there = out
+        .ancestors()
+        .find_map(|out| fs::canonicalize(if out == Path::new("") { Path::new(".") } else { out }).ok());
+    if there.is_some_and(|there| there.starts_with(&src)) {
+        return refuse(format!("{} lies in the folder to pack", path_text(out)), "choose a place beside it");
+    }
+    Ok(())
+}
+
+fn report_text(report: &PackReport, seconds: f64) -> String {
+    let mut out = notes_text(&report.scan, &report.failures, &report.findings);
+    out += &format!(
+        "packed {} samples ({}) in {} into {} in {seconds:.1} s\n",
+        count(report.samples),
+        bytes(report.bytes),
+        classes(report.classes),
+        counted(report.segments as u64, "segment"),
+    );
+    if report.resumed > 0 {
+        out += &format!("resumed: {} checked and kept\n", counted(report.resumed as u64, "segment"));
+    }
+    if !report.new_version {
+        out += "no change: the pack held the same already\n";
+    }
+    out += &format!("version {}\n", report.version);
+    out += &format!("prove it: packhorse verify {} --source SRC\n", path_text(&report.path));
+    out
+}
+
+fn classes(number: usize) -> String {
+    format!("{} class{}", count(number as u64), if number == 1 { "" } else { "es" })
+}
+
+fn dry_run_text(report: &DryRun) -> String {
+    let mut out = notes_text(&report.scan, &report.failures, &report.findings);
+    out += &format!(
+        "would pack {} samples ({}) in {} into {}\nneeds {}",
+        count(report.samples),
+        bytes(report.bytes),
+        classes(report.classes),
+        counted(report.segments as u64, "segment"),
+        bytes(report.needed),
+    );
+    if let Some(free) = report.free {
+        out += &format!(", {} are free", bytes(free));
+    }
+    out.push('\n');
+    out
+}
+
+/// What the reader should know beside the totals: one line for each kind.
+fn notes_text(scan: &Report, failures: &[Failure], findings: &Findings) -> String {
+    let mut out = String::new();
+    let mut say = |what: String, tally: &packhorse::Tally| {
+        if tally.count > 0 {
+            out += &format!("note: {what}: {}\n", some(tally));
+        }
+    };
+    for (rule, tally) in &scan.left_out {
+        say(format!("{} left out ({rule})", count(tally.count)), tally);
+    }
+    say(
+        format!("{} without a file to pack", counted(scan.empty_folders.count, "folder")),
+        &scan.empty_folders,
+    );
+    say(format!("{} followed", counted(scan.links_followed.count, "link")), &scan.links_followed);
+    say(format!("{} to outside the source", counted(scan.links_outside.count, "link")), &scan.links_outside);
+    say(
+        format!("{} not followed: to a folder that it lies in", counted(scan.link_cycles.count, "link")),
+        &scan.link_cycles,
+    );
+    say(
+        format!("{} equal to a neighbour but for case or Unicode form", counted(scan.alike.count, "name")),
+        &scan.alike,
+    );
+    say(format!("{} without a class", counted(scan.unlabelled.count, "file")), &scan.unlabelled);
+    for (what, tally) in findings {
+        say(format!("{}: {what}", counted(tally.count, "file")), tally);
+    }
+    for failure in failures {
+        out += &format!("skipped: {failure}\n");
+    }
+    out
+}
+
+fn notes_json(scan: &Report, failures: &[Failure], findings: &Findings) -> serde_json::Value {
+    let left_out: serde_json::Map<_, _> =
+        scan.left_out.iter().map(|(rule, tally)| (rule.as_str().to_owned(), tally_json(tally))).collect();
+    let findings: serde_json::Map<_, _> =
+        findings.iter().map(|(what, tally)| (what.clone(), tally_json(tally))).collect();
+    let skipped: Vec<_> = failures
+        .iter()
+        .map(|failure| json!({ "path": path_json(&failure.path), "what": failure.what }))
+        .collect();
+    json!({
+        "left_out": left_out,
+        "empty_folders": tally_json(&scan.empty_folders),
+        "links_followed": tally_json(&scan.links_followed),
+        "links_outside": tally_json(&scan.links_outside),
+        "link_cycles": tally_json(&scan.link_cycles),
+        "alike": tally_json(&scan.alike),
+        "unlabelled": tally_json(&scan.unlabelled),
+        "findings": findings,
+        "skipped": skipped,
+    })
+}
+
+fn report_json(report: &PackReport, seconds: f64) -> serde_json::Value {
+    json!({
+        "pack": path_json(&report.path),
+        "version": report.version.to_string(),
+        "new_version": report.new_version,
+        "samples": report.samples,
+        "bytes": report.bytes,
+        "classes": report.classes,
+        "segments": report.segments,
+        "segments_resumed": report.resumed,
+        "bytes_written": report.written,
+        "seconds": seconds,
+        "notes": notes_json(&report.scan, &report.failures, &report.findings),
+    })
+}
+
+fn dry_run_json(report: &DryRun) -> serde_json::Value {
+    json!({
+        "dry_run": true,
+        "samples": report.samples,
+        "bytes": report.bytes,
+        "classes": report.classes,
+        "segments": report.segments,
+        "bytes_needed": report.needed,
+        "bytes_free": report.free,
+        "notes": notes_json(&report.scan, &report.failures, &report.findings),
+    })
+}

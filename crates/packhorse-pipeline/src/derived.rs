@@ -1,0 +1,138 @@
+//! Files that can be made again: the spool of a plan, the journal, the options of the last run.
+//!
+//! The one place that knows their encoding. Everything is decoded with a limit, and must be used up to the last byte.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use bincode::{Decode, Encode};
+use packhorse_core::{AtomicFile, Storage};
+
+use crate::error::Result;
+
+/// No encoded value is larger.
+const LIMIT: usize = 1 << 20;
+
+fn config() -> impl bincode::config::Config {
+    bincode::config::standard().with_limit::<LIMIT>()
+}
+
+/// Encodes a value.
+pub(crate) fn encode(value: &impl Encode) -> io::Result<Vec<u8>> {
+    bincode::encode_to_vec(value, config()).map_err(io::Error::other)
+}
+
+/// Decodes a value that takes all of `bytes`.
+pub(crate) fn decode<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
+    let (value, used) = bincode::decode_from_slice(bytes, config()).ok()?;
+    (used == bytes.len()).then_some(value)
+}
+
+/// Writes a value with its length and CRC-32C before it.
+pub(crate) fn write_frame(out: &mut impl Write, value: &impl Encode) -> io::Result<()> {
+    let bytes = encode(value)?;
+    let mut frame = Vec::with_capacity(bytes.len() + 8);
+    frame.extend((bytes.len() as u32).to_le_bytes());
+    frame.extend(crc32c::crc32c(&bytes).to_le_bytes());
+    frame.extend(bytes);
+    out.write_all(&frame)
+}
+
+/// Reads the next frame; `None` at the end, and where the rest is torn or damaged.
+pub(crate) fn read_frame<T: Decode<()>>(from: &mut impl Read) -> io::Result<Option<T>> {
+    let mut head = [0; 8];
+    let mut bytes = Vec::new();
+    let [a, b, c, d, crc @ ..] = match from.read_exact(&mut head) {
+        Ok(()) => head,
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let len = u32::from_le_bytes([a, b, c, d]) as usize;
+    if len > LIMIT {
+        return Ok(None);
+    }
+    from.take(len as u64).read_to_end(&mut bytes)?;
+    let whole = bytes.len() == len && crc32c::crc32c(&bytes) == u32::from_le_bytes(crc);
+    Ok(whole.then(|| decode(&bytes)).flatten())
+}
+
+/// The options of the run that made a pack, so that `verify --source` and the next `pack` need not repeat them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct SourceOptions {
+    /// Whether classes come from folders.
+    pub labels: bool,
+    /// Whether splits come from folders.
+    pub split: bool,
+    /// Whether keys are names without the folders of split and class.
+    pub key_name: bool,
+    /// 0 follow, 1 skip, 2 error.
+    pub links: u8,
+    /// Whether hidden files are taken in.
+    pub hidden: bool,
+    /// Include patterns.
+    pub include: Vec<String>,
+    /// Exclude patterns.
+    pub exclude: Vec<String>,
+}
+
+const OPTIONS: &str = "derived/options";
+
+impl SourceOptions {
+    /// Reads the options that a pack was made with; `None` where they are not known.
+    pub fn load(pack: &Path) -> Option<Self> {
+        let mut bytes = fs::File::open(pack.join(OPTIONS)).ok()?;
+        read_frame(&mut bytes).ok()?
+    }
+
+    pub(crate) fn store(&self, storage: &dyn Storage, pack: &Path, temporary: &Path) -> Result<()> {
+        let path = pack.join(OPTIONS);
+        let mut frame = Vec::new();
+        write_frame(&mut frame, self).map_err(crate::Error::io("write", &path))?;
+        let mut file = AtomicFile::create(storage, temporary)?;
+        file.write(&mut [io::IoSlice::new(&frame)])?;
+        Ok(file.commit(&path)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Encode, Decode, wincode::SchemaWrite, wincode::SchemaRead)]
+    struct Sample {
+        key: Vec<u8>,
+        size: u64,
+        stamp: (i64, i64, u64),
+        text: Option<String>,
+    }
+
+    fn sample() -> Sample {
+        Sample { key: b"a/b".to_vec(), size: 300, stamp: (-1, 2, 3), text: Some("x".into()) }
+    }
+
+    #[test]
+    fn hostile_lengths_and_trailing_bytes_are_refused() {
+        let bytes = encode(&sample()).unwrap();
+        assert_eq!(decode::<Sample>(&bytes), Some(sample()));
+        assert_eq!(decode::<Sample>(&[&bytes[..], &[0]].concat()), None);
+        // A length of 2^40, which would abort the process if it were believed.
+        let hostile = [&[253][..], &(1u64 << 40).to_le_bytes()].concat();
+        assert_eq!(decode::<Vec<u64>>(&hostile), None);
+        let mut torn = Vec::new();
+        write_frame(&mut torn, &sample()).unwrap();
+        assert_eq!(read_frame::<Sample>(&mut &torn[..]).unwrap(), Some(sample()));
+        for len in 0..torn.len() {
+            assert_eq!(read_frame::<Sample>(&mut &torn[..len]).unwrap(), None);
+        }
+    }
+
+    /// bincode is no longer maintained: another crate must be able to read what is on users' disks.
+    #[test]
+    fn another_library_reads_the_same_bytes() {
+        let config = wincode::config::Configuration::default().with_varint_encoding();
+        let bytes = encode(&sample()).unwrap();
+        assert_eq!(wincode::config::serialize(&sample(), config).unwrap(), bytes);
+        assert_eq!(wincode::config::deserialize::<Sample, _>(&bytes, config).unwrap(), sample());
+    }
+}

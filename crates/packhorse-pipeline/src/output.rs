@@ -1,0 +1,130 @@
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use packhorse_manifest::{MANIFEST, Manifest};
+use packhorse_reader::CONTAINERS;
+
+use crate::error::{Error, Result};
+
+/// The folder that a run writes to, taken for this run alone.
+pub(crate) struct Output {
+    pub(crate) path: PathBuf,
+    /// The manifest that is in force, with its text.
+    pub(crate) old: Option<(Manifest, Vec<u8>)>,
+    /// Whether this run made the folder, and has put nothing of worth into it.
+    made: bool,
+    _lock: File,
+}
+
+impl Output {
+    /// Takes an output folder: a new or empty one, a pack, or what an interrupted run left.
+    pub(crate) fn take(path: &Path) -> Result<Self> {
+        let made = match fs::read_dir(path) {
+            Ok(entries) => {
+                let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+                let known = |name: &str| names.iter().any(|found| found == name);
+                if !names.is_empty() && !known(MANIFEST) && !known("derived") {
+                    let some: Vec<_> = names.iter().take(3).map(|name| name.to_string_lossy()).collect();
+                    let what = format!(
+                        "{} holds other files, such as {}",
+                        packhorse_core::path_text(path),
+                        some.join(", ")
+                    );
+                    return Err(Error::refused(what, "choose a folder that is new or empty"));
+                }
+                names.is_empty()
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(path).map_err(Error::io("create", path))?;
+                true
+            }
+            Err(error) => return Err(Error::io("open", path)(error)),
+        };
+        let derived = path.join("derived");
+        fs::create_dir_all(&derived).map_err(Error::io("create", &derived))?;
+        let lock = lock(&derived.join("lock"), path)?;
+        let manifest = path.join(MANIFEST);
+        let old = match fs::read(&manifest) {
+            Ok(text) => {
+                let parsed = Manifest::parse(&text, &manifest).map_err(packhorse_reader::Error::from)?;
+                Some((parsed, text))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::io("read", &manifest)(error)),
+        };
+        let output = Self { path: path.to_owned(), old, made, _lock: lock };
+        // What an interrupted run left under temporary names is of no use.
+        let partial = output.partial();
+        if partial.exists() {
+            fs::remove_dir_all(&partial).map_err(Error::io("remove", &partial))?;
+        }
+        fs::create_dir(&partial).map_err(Error::io("create", &partial))?;
+        Ok(output)
+    }
+
+    pub(crate) fn derived(&self) -> PathBuf {
+        self.path.join("derived")
+    }
+
+    /// Where files lie that are not whole yet.
+    pub(crate) fn partial(&self) -> PathBuf {
+        self.path.join("derived/partial")
+    }
+
+    /// Something of worth is in the folder now: it stays, whatever comes.
+    pub(crate) fn keep(&mut self) {
+        self.made = false;
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.partial());
+        if self.made {
+            let _ = fs::remove_dir_all(self.derived());
+            for container in CONTAINERS {
+                let _ = fs::remove_dir(self.path.join(container.name()));
+            }
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+/// Locks a file for as long as this process has it open; a lock of a dead process is none.
+pub(crate) fn lock(path: &Path, of: &Path) -> Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+    let file = file.map_err(Error::io("open", path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::Busy { path: of.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
+    }
+}
+
+/// Refuses to begin what cannot end: compares what is needed with what is free at `there`.
+pub(crate) fn check_room(there: &Path, out: &Path, bytes: u64, files: u64) -> Result<()> {
+    let Ok(free) = rustix::fs::statvfs(there) else { return Ok(()) };
+    let free_bytes = free.f_bavail.saturating_mul(free.f_frsize);
+    let no_room = |needed, free, unit| Err(Error::NoRoom { path: out.to_owned(), needed, free, unit });
+    if bytes > free_bytes {
+        return no_room(bytes, free_bytes, "bytes");
+    }
+    // Some file systems make inodes as they need them, and say that they have none.
+    if free.f_files > 0 && files > free.f_favail {
+        return no_room(files, free.f_favail, "inodes");
+    }
+    Ok(())
+}
+
+/// Returns the folder that a path lies in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new("."))
+}
+
+/// Returns the bytes free where `path` is or would be.
+pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
+    let there = path.ancestors().map(|path| if path == Path::new("") { Path::new(".") } else { path });
+    let there = there.into_iter().find_map(|path| rustix::fs::statvfs(path).ok())?;
+    Some(there.f_bavail.saturating_mul(there.f_frsize))
+}

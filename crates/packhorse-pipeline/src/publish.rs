@@ -1,0 +1,88 @@
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use packhorse_core::{AtomicFile, Storage};
+use packhorse_manifest::{Lock, MANIFEST, Manifest};
+
+use crate::error::{Error, Result};
+use crate::output::{Output, folder_of};
+
+/// Gives files of a pack their final names, in the order that keeps the old version in force until the new one is whole.
+pub(crate) struct Publisher<'a> {
+    storage: &'a dyn Storage,
+    pack: &'a Path,
+    /// Folders that have new names in them.
+    folders: Mutex<BTreeSet<PathBuf>>,
+}
+
+impl<'a> Publisher<'a> {
+    pub(crate) fn new(storage: &'a dyn Storage, pack: &'a Path) -> Self {
+        Self { storage, pack, folders: Mutex::default() }
+    }
+
+    /// Writes a small file under a temporary name.
+    pub(crate) fn write(&self, temporary: &Path, parts: &[&[u8]]) -> Result<AtomicFile<'a>> {
+        let mut file = AtomicFile::create(self.storage, temporary)?;
+        file.write(&mut parts.iter().map(|part| IoSlice::new(part)).collect::<Vec<_>>())?;
+        Ok(file)
+    }
+
+    /// Makes a whole file durable and gives it its name, relative to the pack.
+    pub(crate) fn commit(&self, file: AtomicFile<'_>, path: &Path) -> Result<()> {
+        let full = self.pack.join(path);
+        if let Some(folder) = full.parent() {
+            fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        }
+        file.commit(&full)?;
+        if let Ok(mut folders) = self.folders.lock() {
+            folders.extend(
+                full.ancestors().skip(1).take_while(|up| up.starts_with(self.pack)).map(Path::to_owned),
+            );
+        }
+        Ok(())
+    }
+
+    /// Makes the names durable that were given so far.
+    pub(crate) fn sync_folders(&self) -> Result<()> {
+        let folders =
+            self.folders.lock().map(|mut folders| std::mem::take(&mut *folders)).unwrap_or_default();
+        // The deepest first, so that a folder is durable before its own name is.
+        for folder in folders.iter().rev() {
+            self.storage.sync_dir(folder).map_err(Error::io("sync", folder))?;
+        }
+        Ok(())
+    }
+
+    /// Publishes a version: all its files have their names. Returns whether it is new.
+    pub(crate) fn version(
+        &self,
+        output: &Output,
+        manifest: &Manifest,
+        lock_name: &str,
+        lock: &Lock,
+    ) -> Result<bool> {
+        let text = manifest.text();
+        let partial = output.partial();
+        let new = output.old.as_ref().is_none_or(|(_, old)| *old != text.as_bytes());
+        if let Some((_, old)) = output.old.as_ref().filter(|_| new) {
+            let name = format!("history/{}.phm", Manifest::version(old));
+            self.commit(self.write(&partial.join("history"), &[old])?, Path::new(&name))?;
+        }
+        if output.old.is_none() {
+            let above = folder_of(self.pack);
+            self.storage.sync_dir(above).map_err(Error::io("sync", above))?;
+        }
+        self.sync_folders()?;
+        if new {
+            self.commit(self.write(&partial.join(MANIFEST), &[text.as_bytes()])?, Path::new(MANIFEST))?;
+            self.sync_folders()?;
+        }
+        let name = format!("{lock_name}.sha256");
+        self.commit(self.write(&partial.join(&name), &[lock.text().as_bytes()])?, Path::new(&name))?;
+        self.sync_folders()?;
+        Ok(new)
+    }
+}

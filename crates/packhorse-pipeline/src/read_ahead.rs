@@ -1,0 +1,202 @@
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use packhorse_image::{Finding, Format};
+use packhorse_source::{Entry, Failure, Source};
+use rayon::Scope;
+
+use crate::error::{Error, Result};
+
+/// Files that are read together: enough that handing them over costs nothing, few enough that memory stays small.
+const BATCH_BYTES: u64 = 1 << 20;
+const BATCH_FILES: usize = 256;
+
+/// Files whose bytes are at hand.
+pub(crate) struct Batch {
+    pub(crate) entries: Vec<Entry>,
+    /// The payloads, one after the other.
+    pub(crate) buffer: Vec<u8>,
+    /// Where each payload ends in the buffer.
+    pub(crate) ends: Vec<usize>,
+    pub(crate) looks: Vec<Look>,
+    pub(crate) failures: Vec<(Entry, Failure)>,
+}
+
+/// What a file's header shows.
+pub(crate) struct Look {
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) compressible: bool,
+}
+
+impl Look {
+    pub(crate) fn at(name: &[u8], head: &[u8], tail: &[u8], len: u64) -> Self {
+        let inspection = packhorse_image::inspect(name, head, tail, len);
+        let compressed = [
+            Format::Jpeg,
+            Format::Png,
+            Format::Gif,
+            Format::WebP,
+            Format::Avif,
+            Format::Heif,
+            Format::Jpeg2000,
+            Format::JpegXl,
+        ];
+        let compressible = !inspection.format.is_some_and(|format| compressed.contains(&format));
+        Self { findings: inspection.findings, compressible }
+    }
+
+    fn of(name: &[u8], bytes: &[u8]) -> Self {
+        let head = &bytes[..bytes.len().min(packhorse_image::HEAD)];
+        let tail = &bytes[bytes.len().saturating_sub(packhorse_image::TAIL)..];
+        Self::at(name, head, tail, bytes.len() as u64)
+    }
+}
+
+/// The next thing to write.
+pub(crate) enum Next {
+    Batch(Batch),
+    /// A sample that is read while it is written.
+    Large(Entry),
+}
+
+enum Waiting {
+    Batch(Receiver<Batch>),
+    Large(Entry),
+}
+
+/// What all segments share: the source, the buffers, and whether to go on.
+pub(crate) struct Readers<'a> {
+    pub(crate) source: &'a dyn Source,
+    /// Samples above this size are not read ahead.
+    pub(crate) large: u64,
+    /// Batches that one segment has in flight.
+    pub(crate) depth: usize,
+    pub(crate) stop: AtomicBool,
+    spare: Mutex<Vec<Vec<u8>>>,
+}
+
+impl<'a> Readers<'a> {
+    pub(crate) fn new(source: &'a dyn Source, large: u64, depth: usize) -> Self {
+        Self { source, large, depth, stop: AtomicBool::new(false), spare: Mutex::new(Vec::new()) }
+    }
+
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives a buffer back.
+    pub(crate) fn recycle(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        if buffer.capacity() as u64 <= 4 * BATCH_BYTES
+            && let Ok(mut spare) = self.spare.lock()
+        {
+            spare.push(buffer);
+        }
+    }
+
+    fn read(&self, entries: Vec<Entry>) -> Batch {
+        let total: u64 = entries.iter().map(|entry| entry.size).sum();
+        let mut buffer = self.spare.lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default();
+        buffer.reserve(total as usize);
+        let mut batch = Batch {
+            entries: Vec::with_capacity(entries.len()),
+            buffer,
+            ends: Vec::with_capacity(entries.len()),
+            looks: Vec::with_capacity(entries.len()),
+            failures: Vec::new(),
+        };
+        for entry in entries {
+            if self.stopped() {
+                break;
+            }
+            let start = batch.buffer.len();
+            match self.source.read(&entry, &mut batch.buffer) {
+                Ok(()) => {
+                    batch.looks.push(Look::of(entry.key.as_ref().name(), &batch.buffer[start..]));
+                    batch.ends.push(batch.buffer.len());
+                    batch.entries.push(entry);
+                }
+                Err(failure) => {
+                    batch.buffer.truncate(start);
+                    batch.failures.push((entry, failure));
+                }
+            }
+        }
+        batch
+    }
+}
+
+/// Reads a segment's files ahead of its writer, in the writer's order.
+pub(crate) struct ReadAhead<'a, 'scope, I: Iterator> {
+    readers: &'scope Readers<'scope>,
+    scope: &'a Scope<'scope>,
+    entries: std::iter::Peekable<I>,
+    waiting: VecDeque<Waiting>,
+}
+
+impl<'a, 'scope, I: Iterator<Item = Result<Entry>>> ReadAhead<'a, 'scope, I> {
+    pub(crate) fn new(readers: &'scope Readers<'scope>, scope: &'a Scope<'scope>, entries: I) -> Self {
+        Self { readers, scope, entries: entries.peekable(), waiting: VecDeque::new() }
+    }
+
+    /// Returns the next batch, or large sample; `None` at the end of the segment.
+    pub(crate) fn next(&mut self) -> Result<Option<Next>> {
+        while self.waiting.len() < self.readers.depth && self.ask()? {}
+        match self.waiting.pop_front() {
+            None => Ok(None),
+            Some(Waiting::Large(entry)) => Ok(Some(Next::Large(entry))),
+            Some(Waiting::Batch(batch)) => Ok(Some(Next::Batch(batch.recv().map_err(|_| Error::Stopped)?))),
+        }
+    }
+
+    /// Asks for one more batch; false where there is none.
+    fn ask(&mut self) -> Result<bool> {
+        let (mut batch, mut bytes) = (Vec::new(), 0u64);
+        while let Some(entry) = self.entries.next_if(|entry| match entry {
+            Err(_) => true,
+            Ok(entry) if entry.size > self.readers.large => batch.is_empty(),
+            Ok(entry) => batch.is_empty() || (batch.len() < BATCH_FILES && bytes + entry.size <= BATCH_BYTES),
+        }) {
+            let entry = entry?;
+            if entry.size > self.readers.large {
+                self.waiting.push_back(Waiting::Large(entry));
+                return Ok(true);
+            }
+            bytes += entry.size;
+            batch.push(entry);
+        }
+        if batch.is_empty() {
+            return Ok(false);
+        }
+        let (send, receive) = sync_channel(1);
+        let readers = self.readers;
+        self.scope.spawn(move |_| {
+            // A writer that is gone has stopped.
+            let _ = send.send(readers.read(batch));
+        });
+        self.waiting.push_back(Waiting::Batch(receive));
+        Ok(true)
+    }
+}
+
+/// Reads the head and tail of an open file and looks at them.
+pub(crate) fn look_at_file(path: &Path, file: &std::fs::File, len: u64) -> std::io::Result<Look> {
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::FileExt;
+    let part = |at: u64, want: usize| -> std::io::Result<Vec<u8>> {
+        let mut bytes = vec![0; want.min(usize::try_from(len).unwrap_or(usize::MAX))];
+        file.read_exact_at(&mut bytes, at)?;
+        Ok(bytes)
+    };
+    let head = part(0, packhorse_image::HEAD)?;
+    let tail = part(len.saturating_sub(packhorse_image::TAIL as u64), packhorse_image::TAIL)?;
+    let name = path.file_name().map_or(&b""[..], |name| name.as_bytes());
+    Ok(Look::at(name, &head, &tail, len))
+}

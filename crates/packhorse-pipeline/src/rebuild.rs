@@ -1,0 +1,298 @@
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use packhorse_core::Disk;
+use packhorse_core::{Container, Digest, IndexView, Malformed};
+use packhorse_manifest::{
+    AttributesView, CutRule, Cutter, Detail, Lock, LockLine, MANIFEST, Manifest, Segment, attributes_path,
+    index_path,
+};
+use packhorse_reader::CONTAINERS;
+
+use crate::error::{Error, Result};
+use crate::output::Output;
+use crate::progress::{Phase, Progress};
+use crate::publish::Publisher;
+use crate::schedule::{default_threads, heaviest_first, pool};
+use crate::segment::{keys, segment};
+use crate::verify::{Fault, FaultKind, Faults};
+
+/// What checking a manifest against index and attributes found.
+#[derive(Debug)]
+pub struct ManifestCheck {
+    /// The version id.
+    pub version: Digest,
+    /// What is wrong.
+    pub faults: Faults,
+}
+
+/// Checks a manifest: its grammar and order, and each segment's line against the index and attributes it names. Reads
+/// no payload. Holds after a text merge of two branches exactly where the result is a pack.
+///
+/// # Errors
+///
+/// Fails where there is no manifest.
+pub fn check_manifest(pack: impl AsRef<Path>) -> Result<ManifestCheck> {
+    let pack = pack.as_ref();
+    let path = if pack.is_dir() { pack.join(MANIFEST) } else { pack.to_owned() };
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    let text = fs::read(&path).map_err(Error::io("read", &path))?;
+    let mut check = ManifestCheck { version: Manifest::version(&text), faults: Faults::default() };
+    let mut wrong = |path: PathBuf, what: String| {
+        check.faults.add(Fault {
+            kind: FaultKind::Manifest,
+            path: Some(path),
+            key: None,
+            offset: None,
+            what,
+        });
+    };
+    let manifest = match Manifest::parse(&text, &path) {
+        Ok(manifest) => manifest,
+        Err(error) => {
+            wrong(path, format!("line {}: {}", error.line, error.what));
+            return Ok(check);
+        }
+    };
+    if manifest.text().as_bytes() != text {
+        wrong(path.clone(), "is not written as the format wants it".into());
+    }
+    let mut before: Option<Cutter> = None;
+    for line in &manifest.segments {
+        let index_file = folder.join(index_path(line.content));
+        let columns_file = folder.join(attributes_path(line.attributes));
+        let read = |path: &Path| fs::read(path).map_err(|error| (path.to_owned(), error.to_string()));
+        let checked = (|| {
+            let (index, columns) = (read(&index_file)?, read(&columns_file)?);
+            let bad = |path: &Path| {
+                let path = path.to_owned();
+                move |what: Malformed| (path.clone(), what.to_string())
+            };
+            let view = IndexView::new(&index).map_err(bad(&index_file))?;
+            let content = view.check().map_err(bad(&index_file))?;
+            let attributes = AttributesView::new(&columns)
+                .and_then(|attributes| attributes.check(&columns, keys(&view)?.into_iter()))
+                .map_err(bad(&columns_file))?;
+            let right =
+                segment(content, attributes, manifest.detail, &index, &columns).map_err(bad(&index_file))?;
+            if right != *line {
+                return Err((
+                    path.clone(),
+                    format!("segment {} does not follow from its index", line.first_key),
+                ));
+            }
+            let mut cutter = before.take().unwrap_or_else(|| Cutter::new(manifest.cut));
+            for i in 0..view.len() {
+                let (key, size) = key_and_size(&view, i).map_err(bad(&index_file))?;
+                if cutter.push(key.as_ref(), size) != (i == 0) {
+                    return Err((path.clone(), format!("the cut rule does not give the segment of {key}")));
+                }
+            }
+            before = Some(cutter);
+            Ok(())
+        })();
+        if let Err((path, what)) = checked {
+            wrong(path, what);
+        }
+    }
+    Ok(check)
+}
+
+fn key_and_size(index: &IndexView<'_>, i: u64) -> Result<(packhorse_core::Key, u64), Malformed> {
+    let row = index.row(i)?;
+    let size = index.fields(row).try_fold(0, |sum, field| Ok::<_, Malformed>(sum + field?.size))?;
+    Ok((row.key.to_key(), size))
+}
+
+/// A segment that a container file holds.
+struct Found {
+    content: Digest,
+    index: Vec<u8>,
+    lock: LockLine,
+}
+
+/// Makes the manifest, the index files and the lock of a pack again from its container files and attributes, and
+/// publishes them. Reads and checks every byte of the container files. Returns the manifest and the number of samples whose
+/// attributes are lost.
+///
+/// The class list is that of a first pack: names in byte order. A pack with an earlier version needs that version's manifest,
+/// from `history/` or from git, for its numbers.
+///
+/// # Errors
+///
+/// Fails where a container file is damaged, no attributes fit a segment, files of several versions are there, or no
+/// segment size explains the segments.
+pub fn rebuild_manifest(
+    pack: impl AsRef<Path>,
+    size: Option<CutRule>,
+    detail: Option<Detail>,
+    progress: &dyn Progress,
+) -> Result<Manifest> {
+    let pack = pack.as_ref();
+    let container = CONTAINERS.into_iter().find(|container| pack.join(container.name()).is_dir());
+    let Some(container) = container else {
+        let what = format!("{} has no container files", packhorse_core::path_text(pack));
+        return Err(Error::refused(what, "name the folder of a pack"));
+    };
+    if pack.join(MANIFEST).exists() {
+        let what = format!("{} exists", packhorse_core::path_text(&pack.join(MANIFEST)));
+        return Err(Error::refused(
+            what,
+            "`packhorse manifest check` checks it; move it away to have it made again",
+        ));
+    }
+    let output = Output::take(pack)?;
+    let found = read_containers(pack, container, progress)?;
+    let columns = read_columns(pack)?;
+    let mut segments = Vec::new();
+    let mut attributes = BTreeSet::new();
+    let mut classes = BTreeSet::new();
+    let total: u64 = found
+        .iter()
+        .map(|found| IndexView::new(&found.index).map(|view| view.len()))
+        .sum::<Result<u64, _>>()
+        .map_err(|what| what.at(pack))?;
+    let detail = detail.unwrap_or(if total <= 10_000 { Detail::Samples } else { Detail::Segments });
+    for found in &found {
+        let line = join(found, &columns, detail, &mut attributes, &mut classes);
+        segments
+            .push(line.map_err(|what| Error::refused(what, "put the file of attributes back from a copy"))?);
+    }
+    let indexes: Vec<_> = found.iter().map(|found| found.index.as_slice()).collect();
+    let Some(cut) = find_cut(&indexes, size) else {
+        let what = "no segment size gives these segments: some are missing, or of different versions";
+        return Err(Error::refused(
+            what,
+            "give the --shard-size that the pack was made with, or restore the missing files",
+        ));
+    };
+    let manifest = Manifest {
+        cut,
+        detail,
+        attributes: attributes.into_iter().collect(),
+        other: Vec::new(),
+        classes: (0..).zip(classes).collect(),
+        segments,
+    };
+    let publisher = Publisher::new(&Disk, pack);
+    for found in &found {
+        let file = publisher.write(&output.partial().join("phi"), &[&found.index])?;
+        publisher.commit(file, &index_path(found.content))?;
+    }
+    let lock = Lock::new(found.into_iter().map(|found| found.lock).collect());
+    publisher.version(&output, &manifest, container.name(), &lock)?;
+    Ok(manifest)
+}
+
+fn read_containers(
+    pack: &Path,
+    container: &'static dyn Container,
+    progress: &dyn Progress,
+) -> Result<Vec<Found>> {
+    let mut files = Vec::new();
+    let root = pack.join(container.name());
+    let list = |folder: &Path| -> Result<Vec<PathBuf>> {
+        let entries = fs::read_dir(folder).map_err(Error::io("list", folder))?;
+        entries.map(|entry| Ok(entry.map_err(Error::io("list", folder))?.path())).collect()
+    };
+    for folder in list(&root)? {
+        files.extend(list(&folder)?);
+    }
+    files.sort();
+    let sizes: Vec<u64> = files.iter().map(|file| fs::metadata(file).map_or(0, |file| file.len())).collect();
+    progress.begin(Phase::Verify, None, Some(sizes.iter().sum()));
+    let workers = pool("verify", default_threads())?;
+    let mut found = heaviest_first(&workers, &sizes, |i| {
+        let path = &files[i];
+        let digest = path.file_name().and_then(|name| name.to_str()?.get(..64)?.parse::<Digest>().ok());
+        let Some(content) = digest else {
+            return Err(Error::refused(
+                format!("{} is no container file", packhorse_core::path_text(path)),
+                "move it away",
+            ));
+        };
+        let checked = container.check(path, content)?;
+        progress.advance(0, sizes[i]);
+        match (checked.faults.into_iter().next(), checked.index) {
+            (None, Some(index)) => {
+                let relative = path.strip_prefix(pack).unwrap_or(path).to_string_lossy().into_owned();
+                Ok(Found { content, index, lock: LockLine { path: relative, sha256: checked.sha256 } })
+            }
+            (fault, _) => {
+                let what = fault.map_or_else(|| Malformed::new(0, "no index"), |fault| fault.what);
+                Err(what.at(path).into())
+            }
+        }
+    })?;
+    let first =
+        |found: &Found| IndexView::new(&found.index).and_then(|view| Ok(view.row(0)?.key.to_key())).ok();
+    found.sort_by_cached_key(first);
+    Ok(found)
+}
+
+/// Reads all files of attributes, by the digest of the keys that they are for.
+fn read_columns(pack: &Path) -> Result<HashMap<Digest, Vec<(PathBuf, Vec<u8>)>>> {
+    let mut columns: HashMap<Digest, Vec<_>> = HashMap::new();
+    for folder in fs::read_dir(pack.join("attrs")).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
+            if let Ok(view) = AttributesView::new(&bytes) {
+                let keys = view.keys();
+                columns.entry(keys).or_default().push((path, bytes));
+            }
+        }
+    }
+    Ok(columns)
+}
+
+fn join(
+    found: &Found,
+    columns: &HashMap<Digest, Vec<(PathBuf, Vec<u8>)>>,
+    detail: Detail,
+    attributes: &mut BTreeSet<String>,
+    classes: &mut BTreeSet<Box<[u8]>>,
+) -> Result<Segment, String> {
+    let index = IndexView::new(&found.index).map_err(|what| what.to_string())?;
+    let keys = keys(&index).map_err(|what| what.to_string())?;
+    let digest = AttributesView::digest_of_keys(keys.iter().copied());
+    let fitting = columns.get(&digest).map(Vec::as_slice).unwrap_or_default();
+    let (path, bytes) = match fitting {
+        [] => return Err(format!("no file in attrs/ fits {}", found.lock.path)),
+        [one] => one,
+        [(a, _), (b, _), ..] => {
+            return Err(format!(
+                "{} and {} both fit {}",
+                packhorse_core::path_text(a),
+                packhorse_core::path_text(b),
+                found.lock.path
+            ));
+        }
+    };
+    let wrong = |what: Malformed| format!("{}: {what}", packhorse_core::path_text(path));
+    let view = AttributesView::new(bytes).map_err(wrong)?;
+    let attribute_digest = view.check(bytes, keys.into_iter()).map_err(wrong)?;
+    attributes.extend(view.names().map(str::to_owned));
+    classes.extend(view.distinct("class").map_err(wrong)?);
+    segment(found.content, attribute_digest, detail, &found.index, bytes).map_err(wrong)
+}
+
+/// Finds the rule that gives these segments: the one asked for, or that of a power of two.
+fn find_cut(indexes: &[&[u8]], size: Option<CutRule>) -> Option<CutRule> {
+    let gives = |cut: &CutRule| {
+        let mut cutter = Cutter::new(*cut);
+        indexes.iter().all(|index| {
+            let Ok(view) = IndexView::new(index) else { return false };
+            (0..view.len()).all(|i| {
+                key_and_size(&view, i).is_ok_and(|(key, size)| cutter.push(key.as_ref(), size) == (i == 0))
+            })
+        })
+    };
+    let sizes = (12..=40).map(|power| 1u64 << power).filter_map(CutRule::of_size);
+    let all = match size {
+        Some(cut) => vec![cut],
+        None => std::iter::once(CutRule::default()).chain(sizes).collect(),
+    };
+    all.into_iter().find(gives)
+}

@@ -1,0 +1,353 @@
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use packhorse_core::{Digest, IndexView, Key, Malformed, Sha256};
+use packhorse_manifest::{
+    AttributesView, Cutter, Lock, LockLine, MANIFEST, Manifest, Segment, attributes_path, index_path,
+};
+use packhorse_reader::Pack;
+use sha2::Digest as _;
+
+use super::extra::extra_files;
+use super::{Fault, FaultKind, Faults, Verified};
+use crate::error::{Error, Result};
+use crate::progress::{Phase, Progress};
+use crate::schedule::{default_threads, heaviest_first, pool};
+use crate::segment::{keys, segment};
+
+/// Opens a pack for a check. A damaged manifest is a fault, not an error.
+pub(super) fn open(path: &Path) -> Result<Result<Pack, Verified>> {
+    match Pack::open(path) {
+        Ok(pack) => Ok(Ok(pack)),
+        Err(packhorse_reader::Error::Manifest(error)) => {
+            let mut verified = Verified { not_checked: vec!["anything else"], ..Verified::default() };
+            verified.faults.add(Fault {
+                kind: FaultKind::Manifest,
+                path: Some(path.join(MANIFEST)),
+                key: None,
+                offset: None,
+                what: format!("line {}: {}", error.line, error.what),
+            });
+            Ok(Err(verified))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) fn fault(kind: FaultKind, path: PathBuf, what: Malformed) -> Fault {
+    Fault { kind, path: Some(path), key: None, offset: Some(what.offset), what: what.what }
+}
+
+/// What the files of one segment say.
+struct Found {
+    faults: Faults,
+    bytes: u64,
+    /// The segment's line, where index and attributes could be read.
+    segment: Option<Segment>,
+    lock: Option<LockLine>,
+    cut: Option<CutState>,
+    classes: BTreeSet<Box<[u8]>>,
+}
+
+struct CutState {
+    /// The rule after the segment's last sample.
+    after: Cutter,
+    first: (Key, u64),
+    /// A sample in the segment that the rule would begin a segment with.
+    inside: Option<Key>,
+}
+
+/// Reads every byte of a pack and checks it: each record against its SHA-256, the trees, tables, padding, the cut
+/// rule, the lock, and that there are no other files. The manifest is rebuilt from the files and compared byte for byte.
+///
+/// # Errors
+///
+/// Fails where there is no pack, or files cannot be read. What is wrong in them is in the answer.
+pub fn verify(path: impl AsRef<Path>, threads: Option<usize>, progress: &dyn Progress) -> Result<Verified> {
+    let pack = match open(path.as_ref())? {
+        Ok(pack) => pack,
+        Err(verified) => return Ok(verified),
+    };
+    let manifest = pack.manifest();
+    progress.begin(Phase::Verify, Some(manifest.samples()), Some(manifest.bytes()));
+    let workers = pool("verify", threads.unwrap_or_else(default_threads))?;
+    let weights: Vec<u64> = manifest.segments.iter().map(|segment| segment.bytes).collect();
+    let found = heaviest_first(&workers, &weights, |s| {
+        let found = check_segment(&pack, s)?;
+        progress.advance(manifest.segments[s].samples, manifest.segments[s].bytes);
+        Ok(found)
+    })?;
+
+    let mut verified = Verified { samples: manifest.samples(), ..Verified::default() };
+    let mut rebuilt = Manifest { segments: Vec::new(), ..manifest.clone() };
+    let mut lock = Some(Vec::new());
+    let mut cut: Option<&CutState> = None;
+    let manifest_path = pack.path().join(MANIFEST);
+    let mut classes = BTreeSet::new();
+    let mut wrong = Faults::default();
+    let mut manifest_fault = |key: Option<Key>, what: String| {
+        wrong.add(Fault {
+            kind: FaultKind::Manifest,
+            path: Some(manifest_path.clone()),
+            key,
+            offset: None,
+            what,
+        });
+    };
+    for (s, found) in found.iter().enumerate() {
+        verified.bytes += found.bytes;
+        rebuilt.segments.push(found.segment.clone().unwrap_or_else(|| manifest.segments[s].clone()));
+        match (&mut lock, &found.lock) {
+            (Some(lines), Some(line)) => lines.push(line.clone()),
+            (lock, _) => *lock = None,
+        }
+        classes.extend(found.classes.iter().cloned());
+        if let Some(key) = found.cut.as_ref().and_then(|cut| cut.inside.clone()) {
+            manifest_fault(Some(key), "the cut rule begins a segment here".into());
+        }
+        if let (Some(before), Some(now)) = (cut, &found.cut)
+            && !before.after.clone().push(now.first.0.as_ref(), now.first.1)
+        {
+            manifest_fault(Some(now.first.0.clone()), "the cut rule begins no segment here".into());
+        }
+        cut = found.cut.as_ref();
+    }
+    for class in classes {
+        if manifest.class_index(&class).is_none() {
+            let name = packhorse_core::encode_text(&class, "").into_owned();
+            manifest_fault(None, format!("class {name} has samples but no class line"));
+        }
+    }
+    if rebuilt.text().as_bytes() != pack.manifest_text() {
+        let line = std::iter::zip(rebuilt.text().lines(), pack.manifest_text().split(|&b| b == b'\n'))
+            .position(|(right, here)| right.as_bytes() != here);
+        let line = line.map_or_else(|| "its end".to_owned(), |line| format!("line {}", line + 1));
+        manifest_fault(None, format!("{line} does not follow from the files"));
+    }
+    for found in found {
+        verified.faults.merge(found.faults);
+    }
+    verified.faults.merge(wrong);
+    check_lock_file(&pack, lock.map(Lock::new), &mut verified.faults);
+    extra_files(&pack, &mut verified.faults)?;
+    Ok(verified)
+}
+
+fn check_segment(pack: &Pack, s: usize) -> Result<Found> {
+    let line = &pack.manifest().segments[s];
+    let mut found = Found {
+        faults: Faults::default(),
+        bytes: 0,
+        segment: None,
+        lock: None,
+        cut: None,
+        classes: BTreeSet::new(),
+    };
+    let missing = |kind: FaultKind, path: PathBuf| Fault {
+        kind,
+        path: Some(path),
+        key: Some(line.first_key.clone()),
+        offset: None,
+        what: format!("the file is missing: {} samples from here on", line.samples),
+    };
+    let read = |path: &Path| match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read", path)(error)),
+    };
+
+    let mut in_container = None;
+    match pack.container().find(pack.path(), line.content) {
+        Err(_) => {
+            let path = pack.path().join(pack.container().path(line.content));
+            found.faults.add(missing(FaultKind::Container, path));
+        }
+        Ok(relative) => {
+            let path = pack.path().join(&relative);
+            let checked = pack.container().check(&path, line.content)?;
+            found.bytes = checked.payload;
+            for packhorse_core::Fault { key, what } in checked.faults {
+                found.faults.add(Fault { key, ..fault(FaultKind::Container, path.clone(), what) });
+            }
+            found.lock =
+                Some(LockLine { path: relative.to_string_lossy().into_owned(), sha256: checked.sha256 });
+            in_container = checked.index;
+        }
+    }
+
+    let index_path = pack.path().join(index_path(line.content));
+    let index = read(&index_path)?;
+    match &index {
+        None => found.faults.add(missing(FaultKind::Index, index_path)),
+        Some(bytes) => {
+            let wrong = match IndexView::new(bytes).and_then(|view| view.check()) {
+                Err(what) => Some(what),
+                Ok(digest) if digest != line.content => {
+                    Some(Malformed::new(0, format!("gives {digest}, the manifest says {}", line.content)))
+                }
+                Ok(_) => None,
+            };
+            if let Some(what) = wrong {
+                found.faults.add(fault(FaultKind::Index, index_path, what));
+            }
+        }
+    }
+    // Either copy of the index will do for what follows, as long as it is good.
+    let good = |bytes: &Vec<u8>| IndexView::new(bytes).and_then(|view| view.check()) == Ok(line.content);
+    let Some(index) = index.filter(good).or(in_container.filter(good)) else { return Ok(found) };
+    let Ok(view) = IndexView::new(&index) else { return Ok(found) };
+    found.cut = cut_state(pack.manifest(), &view).ok();
+
+    let attributes_path = pack.path().join(attributes_path(line.attributes));
+    let Some(columns) = read(&attributes_path)? else {
+        found.faults.add(missing(FaultKind::Attributes, attributes_path));
+        return Ok(found);
+    };
+    let checked = AttributesView::new(&columns).and_then(|attributes| {
+        let digest = attributes.check(&columns, keys(&view)?.into_iter())?;
+        if digest != line.attributes {
+            let what = format!("gives {digest}, the manifest says {}", line.attributes);
+            return Err(Malformed::new(0, what));
+        }
+        found.classes = attributes.distinct("class")?;
+        let unknown =
+            attributes.names().find(|name| !pack.manifest().attributes.iter().any(|known| known == name));
+        match unknown {
+            Some(name) => {
+                Err(Malformed::new(0, format!("column {name} is not in the manifest's attrs line")))
+            }
+            None => segment(line.content, digest, pack.manifest().detail, &index, &columns),
+        }
+    });
+    match checked {
+        Ok(segment) => found.segment = Some(segment),
+        Err(what) => found.faults.add(fault(FaultKind::Attributes, attributes_path, what)),
+    }
+    Ok(found)
+}
+
+/// Goes through a segment as the cut rule does.
+fn cut_state(manifest: &Manifest, index: &IndexView<'_>) -> Result<CutState, Malformed> {
+    let mut cutter = Cutter::new(manifest.cut);
+    let (mut first, mut inside) = (None, None);
+    for i in 0..index.len() {
+        let row = index.row(i)?;
+        let size = index.fields(row).try_fold(0, |sum, field| Ok::<_, Malformed>(sum + field?.size))?;
+        let begins = cutter.push(row.key, size);
+        if i == 0 {
+            first = Some((row.key.to_key(), size));
+        } else if begins && inside.is_none() {
+            inside = Some(row.key.to_key());
+        }
+    }
+    let first = first.ok_or_else(|| Malformed::new(0, "no sample"))?;
+    Ok(CutState { after: cutter, first, inside })
+}
+
+fn lock_path(pack: &Pack) -> PathBuf {
+    pack.path().join(format!("{}.sha256", pack.container().name()))
+}
+
+fn lock_fault(path: PathBuf, what: String) -> Fault {
+    Fault { kind: FaultKind::Lock, path: Some(path), key: None, offset: None, what }
+}
+
+/// Compares the lock's text with what the files give; `right` is none where a file is missing.
+fn check_lock_file(pack: &Pack, right: Option<Lock>, faults: &mut Faults) {
+    let path = lock_path(pack);
+    let lock = match fs::read(&path) {
+        Ok(text) => Lock::parse(&text),
+        Err(error) => return faults.add(lock_fault(path, error.to_string())),
+    };
+    match (lock, right) {
+        (Err(what), _) => faults.add(fault(FaultKind::Lock, path, what)),
+        (Ok(lock), Some(right)) if lock != right => {
+            let wrong = right.lines.iter().find(|line| !lock.lines.contains(line));
+            let what = wrong.map_or_else(
+                || "names files that the manifest does not need".to_owned(),
+                |line| format!("has no line `{}  {}`", line.sha256, line.path),
+            );
+            faults.add(lock_fault(path, what));
+        }
+        _ => {}
+    }
+}
+
+/// Compares the container files with the lock, as `sha256sum -c` does.
+///
+/// # Errors
+///
+/// Fails where there is no pack, or its lock cannot be read.
+pub fn verify_lock(
+    path: impl AsRef<Path>,
+    threads: Option<usize>,
+    progress: &dyn Progress,
+) -> Result<Verified> {
+    let pack = match open(path.as_ref())? {
+        Ok(pack) => pack,
+        Err(verified) => return Ok(verified),
+    };
+    let path = lock_path(&pack);
+    let text = fs::read(&path).map_err(Error::io("read", &path))?;
+    let mut verified = Verified::default();
+    verified.not_checked = vec!["records, index, attributes and manifest"];
+    let lock = match Lock::parse(&text) {
+        Ok(lock) => lock,
+        Err(what) => {
+            verified.faults.add(fault(FaultKind::Lock, path, what));
+            return Ok(verified);
+        }
+    };
+    progress.begin(Phase::Verify, None, Some(pack.manifest().bytes()));
+    let workers = pool("verify", threads.unwrap_or_else(default_threads))?;
+    let sizes: Vec<u64> = lock
+        .lines
+        .iter()
+        .map(|line| fs::metadata(pack.path().join(&line.path)).map_or(0, |file| file.len()))
+        .collect();
+    let hashes = heaviest_first(&workers, &sizes, |i| {
+        Ok(file_digest(&pack.path().join(&lock.lines[i].path), &|bytes| progress.advance(0, bytes)))
+    })?;
+    for (line, found) in lock.lines.iter().zip(hashes) {
+        let what = match found {
+            Ok((found, len)) => {
+                verified.bytes += len;
+                if found == line.sha256 {
+                    continue;
+                }
+                format!("SHA-256 {found}, the lock says {}", line.sha256)
+            }
+            Err(error) => error.to_string(),
+        };
+        let path = Some(pack.path().join(&line.path));
+        verified.faults.add(Fault { kind: FaultKind::Container, path, key: None, offset: None, what });
+    }
+    for segment in &pack.manifest().segments {
+        let known = pack.container().find(pack.path(), segment.content);
+        let known = known.is_ok_and(|path| lock.lines.iter().any(|line| Path::new(&line.path) == path));
+        if !known {
+            let what = format!("has no line for segment {}", segment.content);
+            verified.faults.add(lock_fault(path.clone(), what));
+        }
+    }
+    Ok(verified)
+}
+
+fn file_digest(path: &Path, advance: &dyn Fn(u64)) -> std::io::Result<(Digest, u64)> {
+    let mut from = BufReader::with_capacity(1 << 20, File::open(path)?);
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    let mut len = 0;
+    loop {
+        match from.read(&mut buffer)? {
+            0 => return Ok((Digest::finish(hasher), len)),
+            read => {
+                hasher.update(&buffer[..read]);
+                len += read as u64;
+                advance(read as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use packhorse_core::{Container, Digest, Key, KeyRef, Value};
+use packhorse_manifest::{AttributesView, MANIFEST, Manifest, attributes_path};
+
+use crate::map::Map;
+use crate::segment::{Sample, Segment};
+use crate::{CONTAINERS, Error, Result};
+
+/// The longest manifest that is read.
+const MAX_MANIFEST: u64 = 1 << 30;
+
+/// An open pack.
+///
+/// Shared by reference between threads; usable in a process that was forked after it was opened.
+pub struct Pack {
+    path: PathBuf,
+    manifest: Manifest,
+    text: Vec<u8>,
+    container: &'static dyn Container,
+    /// The number of samples before each segment, and of all.
+    starts: Vec<u64>,
+    segments: Vec<OnceLock<Segment>>,
+    attributes: Vec<OnceLock<Map>>,
+}
+
+impl Pack {
+    /// Opens a pack. Reads its manifest and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no pack, or its manifest is damaged.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref().to_owned();
+        let text = read_manifest(&path)?;
+        let manifest = Manifest::parse(&text, &path.join(MANIFEST))?;
+        let container = CONTAINERS.into_iter().find(|container| path.join(container.name()).is_dir());
+        let Some(container) = container else {
+            let names: Vec<_> = CONTAINERS.iter().map(|container| container.name()).collect();
+            let what = format!("it has a manifest, but no folder {}", names.join(" or "));
+            return Err(Error::NotAPack { path, what });
+        };
+        let mut starts = vec![0];
+        for segment in &manifest.segments {
+            starts.push(starts[starts.len() - 1] + segment.samples);
+        }
+        let count = manifest.segments.len();
+        Ok(Self {
+            path,
+            manifest,
+            text,
+            container,
+            starts,
+            segments: (0..count).map(|_| OnceLock::new()).collect(),
+            attributes: (0..count).map(|_| OnceLock::new()).collect(),
+        })
+    }
+
+    /// Returns the number of samples.
+    pub fn len(&self) -> u64 {
+        self.starts[self.starts.len() - 1]
+    }
+
+    /// Returns false: a pack has at least one sample.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the pack's folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Returns the version id: the SHA-256 of the manifest's bytes.
+    pub fn version(&self) -> Digest {
+        Manifest::version(&self.text)
+    }
+
+    /// Returns the manifest's bytes.
+    pub fn manifest_text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Returns the container that holds the payloads.
+    pub fn container(&self) -> &'static dyn Container {
+        self.container
+    }
+
+    /// Returns segment `s`, mapping it when first asked for.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no such segment, or its file is missing or damaged.
+    #[inline]
+    pub fn segment(&self, s: usize) -> Result<&Segment> {
+        let cell = self
+            .segments
+            .get(s)
+            .ok_or(Error::OutOfRange { index: s as u64, len: self.segments.len() as u64 })?;
+        match cell.get() {
+            Some(segment) => Ok(segment),
+            None => self.map_segment(s, cell),
+        }
+    }
+
+    #[cold]
+    fn map_segment<'p>(&'p self, s: usize, cell: &'p OnceLock<Segment>) -> Result<&'p Segment> {
+        let content = self.manifest.segments[s].content;
+        let path = self.path.join(self.container.find(&self.path, content)?);
+        let segment = Segment::open(self.container, path, content)?;
+        Ok(cell.get_or_init(|| segment))
+    }
+
+    /// Returns the segment of sample `i` and the sample's number in it.
+    fn place(&self, i: u64) -> Result<(usize, u64)> {
+        if i >= self.len() {
+            return Err(Error::OutOfRange { index: i, len: self.len() });
+        }
+        let s = self.starts.partition_point(|start| *start <= i) - 1;
+        Ok((s, i - self.starts[s]))
+    }
+
+    /// Returns sample `i` in key order. Touches no byte of its payload.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no such sample, or its container file is missing or damaged.
+    #[inline]
+    pub fn get(&self, i: u64) -> Result<Sample<'_>> {
+        let (s, i) = self.place(i)?;
+        self.segment(s)?.get(i)
+    }
+
+    /// Returns the number of the sample with this key, found by binary search.
+    ///
+    /// # Errors
+    ///
+    /// Fails where a container file is missing or damaged.
+    pub fn position(&self, key: KeyRef<'_>) -> Result<Option<u64>> {
+        let Some(s) = self.manifest.segments.partition_point(|s| s.first_key.as_ref() <= key).checked_sub(1)
+        else {
+            return Ok(None);
+        };
+        let segment = self.segment(s)?;
+        let found = segment.index()?.find(key);
+        let found = found.map_err(|what| what.at(&self.path.join(self.container.name())))?;
+        Ok(found.map(|i| self.starts[s] + i))
+    }
+
+    /// Returns the sample with this key, given as its bytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails where a container file is missing or damaged.
+    pub fn get_key(&self, key: impl AsRef<[u8]>) -> Result<Option<Sample<'_>>> {
+        let Ok(key) = KeyRef::new(key.as_ref()) else { return Ok(None) };
+        self.position(key)?.map(|i| self.get(i)).transpose()
+    }
+
+    /// Returns all samples in key order.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { pack: self, next: 0 }
+    }
+
+    /// Returns the attributes of sample `i` that are not null, in byte order of names.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no such sample, or its file of attributes is missing or damaged.
+    pub fn attributes(&self, i: u64) -> Result<Vec<(String, Value)>> {
+        let (s, i) = self.place(i)?;
+        let digest = self.manifest.segments[s].attributes;
+        let cell = &self.attributes[s];
+        let map = match cell.get() {
+            Some(map) => map,
+            None => {
+                let map = Map::open(self.path.join(attributes_path(digest)))?;
+                cell.get_or_init(|| map)
+            }
+        };
+        let found = AttributesView::new(map).and_then(|view| {
+            let pairs = view.names().map(|name| Ok((name.to_owned(), view.get(name, i)?)));
+            pairs.collect::<Result<Vec<_>, _>>()
+        });
+        let mut found = found.map_err(|what| what.at(map.path()))?;
+        found.retain(|(_, value)| *value != Value::Null);
+        Ok(found)
+    }
+
+    /// Returns the class index of sample `i`, or `None` where it has no class.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pack::attributes`].
+    pub fn label(&self, i: u64) -> Result<Option<u32>> {
+        let attributes = self.attributes(i)?;
+        let class = attributes.iter().find(|(name, _)| name == "class");
+        Ok(class.and_then(|(_, value)| self.manifest.class_index(value.as_string()?)))
+    }
+
+    /// Returns the key of sample `i`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pack::get`].
+    pub fn key(&self, i: u64) -> Result<Key> {
+        Ok(self.get(i)?.key()?.to_key())
+    }
+}
+
+fn read_manifest(pack: &Path) -> Result<Vec<u8>> {
+    let path = pack.join(MANIFEST);
+    let not_a_pack = |what: &str| Error::NotAPack { path: pack.to_owned(), what: what.to_owned() };
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error)
+            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
+        {
+            return Err(match fs::metadata(pack) {
+                Err(_) => not_a_pack("there is no such folder"),
+                Ok(found) if !found.is_dir() => not_a_pack("it is a file; a pack is a folder"),
+                Ok(_) if pack.join("derived/journal").exists() => {
+                    not_a_pack("packing it was interrupted; run the same `packhorse pack` again to finish it")
+                }
+                Ok(_) if CONTAINERS.iter().any(|container| pack.join(container.name()).is_dir()) => {
+                    not_a_pack("its manifest is lost; `packhorse manifest rebuild` makes it again")
+                }
+                Ok(_) => not_a_pack("it has no dataset.phm"),
+            });
+        }
+        Err(error) => return Err(packhorse_core::Error::io("open", &path)(error).into()),
+    };
+    let mut text = Vec::new();
+    let read = file.take(MAX_MANIFEST + 1).read_to_end(&mut text);
+    read.map_err(packhorse_core::Error::io("read", &path))?;
+    if text.len() as u64 > MAX_MANIFEST {
+        return Err(not_a_pack("its manifest is larger than 1 GiB"));
+    }
+    Ok(text)
+}
+
+impl std::fmt::Debug for Pack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pack").field("path", &self.path).field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<'p> IntoIterator for &'p Pack {
+    type Item = Result<Sample<'p>>;
+    type IntoIter = Iter<'p>;
+
+    fn into_iter(self) -> Iter<'p> {
+        self.iter()
+    }
+}
+
+/// The samples of a pack in key order.
+#[derive(Debug)]
+pub struct Iter<'p> {
+    pack: &'p Pack,
+    next: u64,
+}
+
+impl<'p> Iterator for Iter<'p> {
+    type Item = Result<Sample<'p>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let i = self.next;
+        (i < self.pack.len()).then(|| {
+            self.next += 1;
+            self.pack.get(i)
+        })
+    }
+}

@@ -1,0 +1,110 @@
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+/// Why a file or folder was left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum LeftOut {
+    /// An operating system or a file server left it behind.
+    System,
+    /// Its name begins with a dot.
+    Hidden,
+    /// An exclude pattern matches.
+    Excluded,
+    /// No include pattern matches.
+    NotIncluded,
+    /// A symbolic link, and links are skipped.
+    Link,
+}
+
+impl LeftOut {
+    /// Returns a stable word for records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Hidden => "hidden",
+            Self::Excluded => "excluded",
+            Self::NotIncluded => "not-included",
+            Self::Link => "link",
+        }
+    }
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::System => "left by an operating system",
+            Self::Hidden => "hidden",
+            Self::Excluded => "excluded",
+            Self::NotIncluded => "not included",
+            Self::Link => "a symbolic link",
+        })
+    }
+}
+
+/// Which names are left out.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    hidden: bool,
+    include: Option<GlobSet>,
+    exclude: GlobSet,
+}
+
+impl Rules {
+    /// Makes rules of patterns: `*.png` matches in every folder, `train/**` and `a/*.png` match from the root.
+    /// `hidden` takes hidden files in; what systems leave behind stays out.
+    ///
+    /// # Errors
+    ///
+    /// Names the pattern that is none.
+    pub fn new(include: &[String], exclude: &[String], hidden: bool) -> Result<Self, String> {
+        let include = (!include.is_empty()).then(|| globs(include)).transpose()?;
+        Ok(Self { hidden, include, exclude: globs(exclude)? })
+    }
+
+    /// Says whether, and why, the file or folder at `path`, relative to the root, is left out.
+    pub(crate) fn leaves_out(&self, path: &Path, is_folder: bool) -> Option<LeftOut> {
+        let name = path.file_name().map_or(&b""[..], |name| name.as_bytes());
+        if is_system(name) {
+            Some(LeftOut::System)
+        } else if !self.hidden && name.starts_with(b".") {
+            Some(LeftOut::Hidden)
+        } else if self.exclude.is_match(path) {
+            Some(LeftOut::Excluded)
+        } else if !is_folder && self.include.as_ref().is_some_and(|include| !include.is_match(path)) {
+            Some(LeftOut::NotIncluded)
+        } else {
+            None
+        }
+    }
+}
+
+fn globs(patterns: &[String]) -> Result<GlobSet, String> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        let trimmed = pattern.trim_end_matches('/');
+        let anywhere = if trimmed.contains('/') { trimmed.to_owned() } else { format!("**/{trimmed}") };
+        let glob = GlobBuilder::new(anywhere.trim_start_matches('/')).literal_separator(true).build();
+        set.add(glob.map_err(|error| format!("pattern {pattern:?}: {}", error.kind()))?);
+    }
+    set.build().map_err(|error| error.to_string())
+}
+
+fn is_system(name: &[u8]) -> bool {
+    let known: [&[u8]; 7] = [
+        b".ds_store",
+        b"thumbs.db",
+        b"ehthumbs.db",
+        b"desktop.ini",
+        b"__macosx",
+        b".spotlight-v100",
+        b".trashes",
+    ];
+    name.starts_with(b"._")
+        || name.starts_with(b".nfs")
+        || name.starts_with(b".fuse_hidden")
+        || known.iter().any(|known| name.eq_ignore_ascii_case(known))
+}

@@ -1,0 +1,509 @@
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use packhorse_core::{Key, Value};
+use rayon::prelude::*;
+use unicode_normalization::UnicodeNormalization;
+
+use crate::source::reason;
+use crate::{Entry, Error, Failure, OnError, Report, Result, Rules, Source, Stamp};
+
+/// Where a sample's class comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Labels {
+    /// The top folder, below that of the split; deeper folders belong to it.
+    #[default]
+    Folder,
+    /// Samples have no class.
+    None,
+}
+
+/// Where a sample's split comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Splits {
+    /// The top folder.
+    Folder,
+    /// Samples have no split.
+    #[default]
+    None,
+}
+
+/// How keys are made of paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyStyle {
+    /// The path relative to the root.
+    #[default]
+    Path,
+    /// The path without the folders of split and class, so that a move between classes changes an attribute and no key.
+    Name,
+}
+
+/// What to do about symbolic links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Links {
+    /// Take what they lead to, inside the source or outside. A link to a folder that it lies in itself is not followed.
+    #[default]
+    Follow,
+    /// Leave them out.
+    Skip,
+    /// Refuse them.
+    Error,
+}
+
+/// How a folder becomes samples.
+#[derive(Clone, Debug)]
+pub struct TreeOptions {
+    /// Where classes come from.
+    pub labels: Labels,
+    /// Where splits come from.
+    pub splits: Splits,
+    /// How keys are made.
+    pub key: KeyStyle,
+    /// What happens to symbolic links.
+    pub links: Links,
+    /// Which names are left out.
+    pub rules: Rules,
+    /// What happens to what cannot be packed.
+    pub on_error: OnError,
+}
+
+impl Default for TreeOptions {
+    fn default() -> Self {
+        let rules = Rules::new(&[], &[], false).expect("no pattern is wrong where there is none");
+        Self {
+            labels: Labels::default(),
+            splits: Splits::default(),
+            key: KeyStyle::default(),
+            links: Links::default(),
+            rules,
+            on_error: OnError::default(),
+        }
+    }
+}
+
+/// A folder as a source.
+#[derive(Debug)]
+pub struct Tree {
+    root: PathBuf,
+    options: TreeOptions,
+    attributes: Vec<String>,
+    pool: rayon::ThreadPool,
+}
+
+/// Threads that wait for the file system, not for the processor.
+const THREADS: usize = 16;
+/// Files whose sizes are taken together.
+const BATCH: usize = 4096;
+
+impl Tree {
+    /// Opens a folder.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no such folder.
+    pub fn open(root: impl Into<PathBuf>, options: TreeOptions) -> Result<Self> {
+        let root = root.into();
+        match fs::metadata(&root) {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Err(Failure::new(&root, "is no folder").into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(Failure::new(&root, "no such folder").into());
+            }
+            Err(error) => return Err(Failure::new(&root, reason(&error)).into()),
+        }
+        let mut attributes = Vec::new();
+        if options.labels == Labels::Folder {
+            attributes.push("class".to_owned());
+        }
+        if options.splits == Splits::Folder {
+            attributes.push("split".to_owned());
+        }
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(THREADS)
+            .thread_name(|i| format!("scan-{i}"))
+            .build()
+            .map_err(|error| Error::Option(format!("cannot start threads: {error}")))?;
+        Ok(Self { root, options, attributes, pool })
+    }
+
+    fn full(&self, entry: &Entry) -> PathBuf {
+        self.root.join(OsStr::from_bytes(&entry.locator))
+    }
+
+    /// Splits a relative path into its key and attribute values.
+    fn sample(&self, path: &[u8]) -> (Vec<u8>, Vec<Value>) {
+        let mut rest = path;
+        let mut folder = |wanted: bool| {
+            let (folder, below) = wanted.then(|| split_folder(rest)).flatten()?;
+            rest = below;
+            Some(folder)
+        };
+        let split = folder(self.options.splits == Splits::Folder);
+        let class = folder(self.options.labels == Labels::Folder);
+        let value = |folder: Option<&[u8]>| folder.map_or(Value::Null, Value::string);
+        let mut values = Vec::new();
+        if self.options.labels == Labels::Folder {
+            values.push(value(class));
+        }
+        if self.options.splits == Splits::Folder {
+            values.push(value(split));
+        }
+        let key = match self.options.key {
+            KeyStyle::Path => path,
+            KeyStyle::Name => rest,
+        };
+        (key.to_vec(), values)
+    }
+}
+
+fn split_folder(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let slash = path.iter().position(|&b| b == b'/')?;
+    Some((&path[..slash], &path[slash + 1..]))
+}
+
+impl Source for Tree {
+    fn attributes(&self) -> &[String] {
+        &self.attributes
+    }
+
+    fn sorted(&self) -> bool {
+        self.options.key == KeyStyle::Path
+    }
+
+    fn scan(&self, sink: &mut dyn FnMut(Entry) -> Result<()>) -> Result<Report> {
+        let root = fs::metadata(&self.root).map_err(|error| Failure::new(&self.root, reason(&error)))?;
+        let canonical =
+            fs::canonicalize(&self.root).map_err(|error| Failure::new(&self.root, reason(&error)))?;
+        let mut walk = Walk {
+            tree: self,
+            canonical,
+            report: Report::default(),
+            above: vec![identity(&root)],
+            waiting: Vec::new(),
+            sink,
+        };
+        walk.folder(Path::new(""))?;
+        walk.flush()?;
+        Ok(walk.report)
+    }
+
+    fn read(&self, entry: &Entry, buffer: &mut Vec<u8>) -> Result<(), Failure> {
+        let fail = |error: io::Error| Failure::new(self.full(entry), reason(&error));
+        let size = usize::try_from(entry.size)
+            .map_err(|_| Failure::new(self.full(entry), "too large for memory"))?;
+        let file = File::open(self.full(entry)).map_err(fail)?;
+        let start = buffer.len();
+        buffer.try_reserve(size).map_err(|_| Failure::new(self.full(entry), "too large for memory"))?;
+        while buffer.len() - start < size {
+            match rustix::io::read(&file, rustix::buffer::spare_capacity(buffer)) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(fail(error.into())),
+            }
+        }
+        let found = (buffer.len() - start) as u64;
+        buffer.truncate(start + size);
+        self.check(entry, &file)?;
+        if found != entry.size {
+            let what = format!("changed while it was packed: {} bytes expected, {found} read", entry.size);
+            return Err(Failure::new(self.full(entry), what));
+        }
+        Ok(())
+    }
+
+    fn open(&self, entry: &Entry) -> Result<File, Failure> {
+        let path = self.full(entry);
+        let file = File::open(&path).map_err(|error| Failure::new(&path, reason(&error)))?;
+        self.check(entry, &file)?;
+        Ok(file)
+    }
+
+    fn failure(&self, entry: &Entry, what: String) -> Failure {
+        Failure::new(self.full(entry), what)
+    }
+
+    fn check(&self, entry: &Entry, file: &File) -> Result<(), Failure> {
+        let path = || self.full(entry);
+        let now = file.metadata().map_err(|error| Failure::new(path(), reason(&error)))?;
+        if now.len() != entry.size {
+            let what = format!("changed since the scan: {} bytes then, {} now", entry.size, now.len());
+            return Err(Failure::new(path(), what));
+        }
+        if stamp(&now) != entry.stamp {
+            return Err(Failure::new(path(), "changed since the scan: its time or inode is another"));
+        }
+        Ok(())
+    }
+}
+
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+fn stamp(metadata: &Metadata) -> Stamp {
+    let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+    Stamp {
+        mtime: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+        ctime: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+        inode: metadata.ino(),
+    }
+}
+
+struct Walk<'a> {
+    tree: &'a Tree,
+    canonical: PathBuf,
+    report: Report,
+    /// Device and inode of the folders from the root to here.
+    above: Vec<(u64, u64)>,
+    /// Relative paths of files whose size is not known yet.
+    waiting: Vec<PathBuf>,
+    sink: &'a mut dyn FnMut(Entry) -> Result<()>,
+}
+
+struct Listed {
+    name: OsString,
+    kind: Kind,
+}
+
+enum Kind {
+    File,
+    Folder,
+    Link,
+    /// A link whose target was looked up.
+    Followed(io::Result<Metadata>),
+    Special,
+}
+
+impl Listed {
+    fn is_folder(&self) -> bool {
+        match &self.kind {
+            Kind::Folder => true,
+            Kind::Followed(Ok(target)) => target.is_dir(),
+            _ => false,
+        }
+    }
+
+    /// Key order: a folder's name counts with the slash that follows it.
+    fn key_order(&self, other: &Self) -> Ordering {
+        let (a, b) = (self.name.as_bytes(), other.name.as_bytes());
+        let equal = a.len().min(b.len());
+        let next =
+            |listed: &Self, name: &[u8]| name.get(equal).copied().or(listed.is_folder().then_some(b'/'));
+        a[..equal].cmp(&b[..equal]).then_with(|| next(self, a).cmp(&next(other, b)))
+    }
+}
+
+impl Walk<'_> {
+    /// Takes what cannot be packed: an error, or a line of the report.
+    fn fail(&mut self, failure: Failure) -> Result<()> {
+        match self.tree.options.on_error {
+            OnError::Stop => Err(failure.into()),
+            OnError::Skip => {
+                self.report.failures.push(failure);
+                Ok(())
+            }
+        }
+    }
+
+    /// Walks one folder in key order; returns how many files it found below.
+    fn folder(&mut self, path: &Path) -> Result<u64> {
+        let full = self.tree.root.join(path);
+        let mut listing = Vec::new();
+        let listed = fs::read_dir(&full).and_then(|entries| {
+            for entry in entries {
+                let entry = entry?;
+                let kind = match entry.file_type()? {
+                    kind if kind.is_file() => Kind::File,
+                    kind if kind.is_dir() => Kind::Folder,
+                    kind if kind.is_symlink() => Kind::Link,
+                    _ => Kind::Special,
+                };
+                listing.push(Listed { name: entry.file_name(), kind });
+            }
+            Ok(())
+        });
+        if let Err(error) = listed {
+            self.fail(Failure::new(full, format!("cannot list the folder: {}", reason(&error))))?;
+            return Ok(0);
+        }
+        self.leave_out(path, &mut listing);
+        if self.tree.options.links == Links::Follow {
+            self.tree.pool.install(|| {
+                listing.par_iter_mut().filter(|listed| matches!(listed.kind, Kind::Link)).for_each(
+                    |listed| {
+                        listed.kind = Kind::Followed(fs::metadata(full.join(&listed.name)));
+                    },
+                );
+            });
+        }
+        listing.sort_by(Listed::key_order);
+        self.find_alike(path, &listing);
+        let mut found = 0;
+        for listed in listing {
+            found += self.listed(path.join(&listed.name), listed.kind)?;
+        }
+        Ok(found)
+    }
+
+    /// Takes out of a listing what rules leave out.
+    fn leave_out(&mut self, path: &Path, listing: &mut Vec<Listed>) {
+        let (rules, report) = (&self.tree.options.rules, &mut self.report);
+        listing.retain(|listed| {
+            let path = path.join(&listed.name);
+            let reason = rules.leaves_out(&path, matches!(listed.kind, Kind::Folder | Kind::Link));
+            if let Some(reason) = reason {
+                report.left_out.entry(reason).or_default().add(path);
+            }
+            reason.is_none()
+        });
+    }
+
+    /// Reports names in one folder that a file system may take for one.
+    fn find_alike(&mut self, path: &Path, listing: &[Listed]) {
+        let mut seen = HashSet::with_capacity(listing.len());
+        for Listed { name, .. } in listing {
+            let folded = match name.to_str() {
+                Some(name) if name.is_ascii() => name.to_ascii_lowercase(),
+                Some(name) => name.nfc().flat_map(char::to_lowercase).nfc().collect(),
+                None => continue,
+            };
+            if !seen.insert(folded) {
+                self.report.alike.add(path.join(name));
+            }
+        }
+    }
+
+    fn listed(&mut self, path: PathBuf, kind: Kind) -> Result<u64> {
+        match kind {
+            Kind::File => self.file(path),
+            Kind::Folder => self.subfolder(&path),
+            Kind::Special => {
+                let full = self.tree.root.join(path);
+                self.fail(Failure::new(full, "is neither file nor folder (a pipe, socket or device)"))?;
+                Ok(0)
+            }
+            Kind::Link if self.tree.options.links == Links::Skip => {
+                self.report.left_out.entry(crate::LeftOut::Link).or_default().add(path);
+                Ok(0)
+            }
+            Kind::Link => {
+                self.fail(Failure::new(self.tree.root.join(path), "is a symbolic link"))?;
+                Ok(0)
+            }
+            Kind::Followed(target) => self.link(path, target),
+        }
+    }
+
+    fn link(&mut self, path: PathBuf, target: io::Result<Metadata>) -> Result<u64> {
+        let full = self.tree.root.join(&path);
+        let target = match target {
+            Ok(target) => target,
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+                self.report.link_cycles.add(path);
+                return Ok(0);
+            }
+            Err(error) => {
+                let to = fs::read_link(&full).unwrap_or_default();
+                let what = match error.kind() {
+                    io::ErrorKind::NotFound => {
+                        format!("is a dangling link to {}", packhorse_core::path_text(&to))
+                    }
+                    _ => format!("is a link to {}: {}", packhorse_core::path_text(&to), reason(&error)),
+                };
+                self.fail(Failure::new(full, what))?;
+                return Ok(0);
+            }
+        };
+        if target.is_dir() && self.above.contains(&identity(&target)) {
+            self.report.link_cycles.add(path);
+            return Ok(0);
+        }
+        if !target.is_dir() {
+            // A link's own name was let in before it was known to be a file.
+            if let Some(reason) = self.tree.options.rules.leaves_out(&path, false) {
+                self.report.left_out.entry(reason).or_default().add(path);
+                return Ok(0);
+            }
+        }
+        if fs::canonicalize(&full).is_ok_and(|target| !target.starts_with(&self.canonical)) {
+            self.report.links_outside.add(&path);
+        }
+        self.report.links_followed.add(&path);
+        match target {
+            target if target.is_dir() => self.subfolder(&path),
+            target if target.is_file() => self.file(path),
+            _ => self.listed(path, Kind::Special),
+        }
+    }
+
+    fn subfolder(&mut self, path: &Path) -> Result<u64> {
+        if let Ok(metadata) = fs::metadata(self.tree.root.join(path)) {
+            self.above.push(identity(&metadata));
+        } else {
+            self.above.push((u64::MAX, u64::MAX));
+        }
+        let empty_before = (self.report.empty_folders.count, self.report.empty_folders.names.len());
+        let found = self.folder(path)?;
+        self.above.pop();
+        if found == 0 {
+            // The folders below are empty because this one is: one line says it.
+            self.report.empty_folders.count = empty_before.0;
+            self.report.empty_folders.names.truncate(empty_before.1);
+            self.report.empty_folders.add(path);
+        }
+        Ok(found)
+    }
+
+    fn file(&mut self, path: PathBuf) -> Result<u64> {
+        self.waiting.push(path);
+        if self.waiting.len() >= BATCH {
+            self.flush()?;
+        }
+        Ok(1)
+    }
+
+    /// Takes the sizes of the waiting files and hands the samples on, in the order in which they came.
+    fn flush(&mut self) -> Result<()> {
+        let tree = self.tree;
+        let waiting = std::mem::take(&mut self.waiting);
+        let sizes: Vec<_> = tree.pool.install(|| {
+            waiting.par_iter().with_min_len(64).map(|path| fs::metadata(tree.root.join(path))).collect()
+        });
+        for (path, metadata) in waiting.into_iter().zip(sizes) {
+            let locator = path.into_os_string().into_vec();
+            let (key, values) = tree.sample(&locator);
+            let fail = |what: String| Failure::new(tree.root.join(OsStr::from_bytes(&locator)), what);
+            let metadata = match metadata {
+                Ok(metadata) if metadata.is_file() => metadata,
+                Ok(_) => {
+                    self.fail(fail("is no file any more".into()))?;
+                    continue;
+                }
+                Err(error) => {
+                    self.fail(fail(reason(&error)))?;
+                    continue;
+                }
+            };
+            let key = match Key::new(key) {
+                Ok(key) => key,
+                Err(error) => {
+                    self.fail(fail(error.to_string()))?;
+                    continue;
+                }
+            };
+            if tree.options.labels == Labels::Folder && values.first() == Some(&Value::Null) {
+                self.report.unlabelled.add(OsStr::from_bytes(&locator));
+            }
+            let (size, stamp) = (metadata.len(), stamp(&metadata));
+            (self.sink)(Entry { key, locator: locator.into(), size, stamp, values })?;
+        }
+        Ok(())
+    }
+}

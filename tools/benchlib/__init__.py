@@ -1,0 +1,1 @@
+"""The parts of tools/bench: one module a benchmark, and what they share."""
