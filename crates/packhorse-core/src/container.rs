@@ -105,12 +105,13 @@ pub trait Container: Send + Sync {
     /// Says what is damaged.
     fn layout(&self, bytes: &[u8]) -> Result<Layout, Malformed>;
 
-    /// Reads a whole segment file, and checks every byte of it.
+    /// Reads a whole segment file, and checks every byte of it; `hash_file` asks for the SHA-256 of the file as well, which
+    /// costs about a third more.
     ///
     /// # Errors
     ///
     /// Fails only where the file cannot be read; what is wrong in it is in the answer.
-    fn check(&self, path: &Path, segment: Digest) -> Result<Checked>;
+    fn check(&self, path: &Path, segment: Digest, hash_file: bool) -> Result<Checked>;
 }
 
 /// Writes one segment.
@@ -185,8 +186,8 @@ pub struct Layout {
 /// What checking a segment file found.
 #[derive(Debug)]
 pub struct Checked {
-    /// SHA-256 of the file.
-    pub sha256: Digest,
+    /// SHA-256 of the file, where it was asked for.
+    pub sha256: Option<Digest>,
     /// The length of the file in bytes.
     pub len: u64,
     /// Bytes of payload that were compared with their SHA-256.

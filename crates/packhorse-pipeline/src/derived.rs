@@ -4,12 +4,9 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bincode::{Decode, Encode};
-use packhorse_core::{AtomicFile, Storage};
-
-use crate::error::Result;
 
 /// No encoded value is larger.
 const LIMIT: usize = 1 << 20;
@@ -76,22 +73,48 @@ pub struct SourceOptions {
     pub exclude: Vec<String>,
 }
 
-const OPTIONS: &str = "derived/options";
-
 impl SourceOptions {
-    /// Reads the options that a pack was made with; `None` where they are not known.
+    /// Returns the options that a pack was made with; `None` where they are not known.
     pub fn load(pack: &Path) -> Option<Self> {
-        let mut bytes = fs::File::open(pack.join(OPTIONS)).ok()?;
-        read_frame(&mut bytes).ok()?
+        LastRun::load(pack).ok()??.source
+    }
+}
+
+/// What the last run leaves for the next one.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct LastRun {
+    pub(crate) source: Option<SourceOptions>,
+    /// SHA-256 of the lock that was published.
+    pub(crate) lock: [u8; 32],
+}
+
+impl LastRun {
+    pub(crate) fn path(pack: &Path) -> PathBuf {
+        pack.join("derived/last")
     }
 
-    pub(crate) fn store(&self, storage: &dyn Storage, pack: &Path, temporary: &Path) -> Result<()> {
-        let path = pack.join(OPTIONS);
+    /// Reads it; `None` where there is none.
+    pub(crate) fn load(pack: &Path) -> io::Result<Option<Self>> {
+        let bytes = match fs::read(Self::path(pack)) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut rest = &bytes[..];
+        let last = read_frame(&mut rest)?;
+        if last.is_none() || !rest.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "damaged; removing it loses options, no data",
+            ));
+        }
+        Ok(last)
+    }
+
+    pub(crate) fn frame(&self) -> io::Result<Vec<u8>> {
         let mut frame = Vec::new();
-        write_frame(&mut frame, self).map_err(crate::Error::io("write", &path))?;
-        let mut file = AtomicFile::create(storage, temporary)?;
-        file.write(&mut [io::IoSlice::new(&frame)])?;
-        Ok(file.commit(&path)?)
+        write_frame(&mut frame, self)?;
+        Ok(frame)
     }
 }
 

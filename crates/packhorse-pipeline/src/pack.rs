@@ -120,7 +120,7 @@ pub fn pack(
         let detail = options
             .detail
             .or(old.as_ref().map(|old| old.detail))
-            .unwrap_or({ if plan.samples <= DETAIL_SAMPLES { Detail::Samples } else { Detail::Segments } });
+            .unwrap_or(if plan.samples <= DETAIL_SAMPLES { Detail::Samples } else { Detail::Segments });
         progress.begin(Phase::Pack, Some(plan.samples), Some(plan.bytes));
         let result = run.segments(&plan, detail);
         if run.journal.lock().is_ok_and(|journal| journal.len() > 0) {
@@ -131,10 +131,8 @@ pub fn pack(
         if unreadable.is_empty() {
             let manifest = manifest(&plan, old.as_ref(), cut, detail, source, &done);
             let lock = Lock::new(done.iter().map(|done| done.lock.clone()).collect());
-            if let Some(source_options) = &options.source {
-                source_options.store(&*options.storage, &output.path, &output.partial().join("options"))?;
-            }
-            let new_version = publisher.version(&output, &manifest, container.name(), &lock)?;
+            let new_version =
+                publisher.version(&output, &manifest, container.name(), &lock, options.source.clone())?;
             output.keep();
             Journal::remove(&output.derived());
             let mut findings = Findings::new();
@@ -409,9 +407,11 @@ impl<'a> Part<'a> {
         let index = std::fs::read(pack.join(index_path(content))).unwrap_or_default();
         let columns = std::fs::read(pack.join(attributes_path(attributes))).unwrap_or_default();
         if !known {
-            let Ok(checked) = self.run.container.check(&pack.join(&path), content) else { return Ok(None) };
+            let Ok(checked) = self.run.container.check(&pack.join(&path), content, true) else {
+                return Ok(None);
+            };
             let good = checked.faults.is_empty()
-                && checked.sha256 == Digest(finished.file)
+                && checked.sha256 == Some(Digest(finished.file))
                 && checked.index.as_ref() == Some(&index)
                 && check_attributes(&index, &columns) == Some(attributes);
             if !good {

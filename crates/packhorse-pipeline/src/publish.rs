@@ -4,9 +4,10 @@ use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use packhorse_core::{AtomicFile, Storage};
+use packhorse_core::{AtomicFile, Digest, Storage};
 use packhorse_manifest::{Lock, MANIFEST, Manifest};
 
+use crate::derived::{LastRun, SourceOptions};
 use crate::error::{Error, Result};
 use crate::output::{Output, folder_of};
 
@@ -63,6 +64,7 @@ impl<'a> Publisher<'a> {
         manifest: &Manifest,
         lock_name: &str,
         lock: &Lock,
+        source: Option<SourceOptions>,
     ) -> Result<bool> {
         let text = manifest.text();
         let partial = output.partial();
@@ -81,7 +83,12 @@ impl<'a> Publisher<'a> {
             self.sync_folders()?;
         }
         let name = format!("{lock_name}.sha256");
-        self.commit(self.write(&partial.join(&name), &[lock.text().as_bytes()])?, Path::new(&name))?;
+        let lock = lock.text();
+        self.commit(self.write(&partial.join(&name), &[lock.as_bytes()])?, Path::new(&name))?;
+        let last = LastRun::path(self.pack);
+        let frame = LastRun { source, lock: Digest::of(lock.as_bytes()).0 }.frame();
+        let frame = frame.map_err(Error::io("write", &last))?;
+        self.commit(self.write(&partial.join("last"), &[&frame])?, Path::new("derived/last"))?;
         self.sync_folders()?;
         Ok(new)
     }

@@ -105,6 +105,9 @@ fn key_and_size(index: &IndexView<'_>, i: u64) -> Result<(packhorse_core::Key, u
     Ok((row.key.to_key(), size))
 }
 
+/// Files of attributes, by the digest of the keys that they are for.
+type Columns = HashMap<Digest, Vec<(PathBuf, Vec<u8>)>>;
+
 /// A segment that a container file holds.
 struct Found {
     content: Digest,
@@ -181,7 +184,7 @@ pub fn rebuild_manifest(
         publisher.commit(file, &index_path(found.content))?;
     }
     let lock = Lock::new(found.into_iter().map(|found| found.lock).collect());
-    publisher.version(&output, &manifest, container.name(), &lock)?;
+    publisher.version(&output, &manifest, container.name(), &lock, None)?;
     Ok(manifest)
 }
 
@@ -212,14 +215,14 @@ fn read_containers(
                 "move it away",
             ));
         };
-        let checked = container.check(path, content)?;
+        let checked = container.check(path, content, true)?;
         progress.advance(0, sizes[i]);
-        match (checked.faults.into_iter().next(), checked.index) {
-            (None, Some(index)) => {
+        match (checked.faults.into_iter().next(), checked.index, checked.sha256) {
+            (None, Some(index), Some(sha256)) => {
                 let relative = path.strip_prefix(pack).unwrap_or(path).to_string_lossy().into_owned();
-                Ok(Found { content, index, lock: LockLine { path: relative, sha256: checked.sha256 } })
+                Ok(Found { content, index, lock: LockLine { path: relative, sha256 } })
             }
-            (fault, _) => {
+            (fault, ..) => {
                 let what = fault.map_or_else(|| Malformed::new(0, "no index"), |fault| fault.what);
                 Err(what.at(path).into())
             }
@@ -232,7 +235,7 @@ fn read_containers(
 }
 
 /// Reads all files of attributes, by the digest of the keys that they are for.
-fn read_columns(pack: &Path) -> Result<HashMap<Digest, Vec<(PathBuf, Vec<u8>)>>> {
+fn read_columns(pack: &Path) -> Result<Columns> {
     let mut columns: HashMap<Digest, Vec<_>> = HashMap::new();
     for folder in fs::read_dir(pack.join("attrs")).into_iter().flatten().flatten() {
         for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
@@ -249,7 +252,7 @@ fn read_columns(pack: &Path) -> Result<HashMap<Digest, Vec<(PathBuf, Vec<u8>)>>>
 
 fn join(
     found: &Found,
-    columns: &HashMap<Digest, Vec<(PathBuf, Vec<u8>)>>,
+    columns: &Columns,
     detail: Detail,
     attributes: &mut BTreeSet<String>,
     classes: &mut BTreeSet<Box<[u8]>>,

@@ -11,14 +11,14 @@ const BUFFER: usize = 1 << 20;
 
 /// Checks every byte of the shard at `path`, reading it once with plain reads, so that a file that shrinks meanwhile
 /// is an error and no signal.
-pub(crate) fn check(path: &Path, segment: Digest) -> Result<Checked> {
+pub(crate) fn check(path: &Path, segment: Digest, hash_file: bool) -> Result<Checked> {
     let mut file = File::open(path).map_err(Error::io("open", path))?;
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     let tables = Tables::read(&mut file, len).map_err(Error::io("read", path))?;
     file.rewind().map_err(Error::io("read", path))?;
     let mut pass = Pass {
         from: BufReader::with_capacity(BUFFER, file),
-        hasher: PairHasher::new(),
+        hasher: PairHasher::new(hash_file),
         at: 0,
         payload: 0,
         faults: Vec::new(),
@@ -36,7 +36,7 @@ pub(crate) fn check(path: &Path, segment: Digest) -> Result<Checked> {
     };
     pass.rest().map_err(Error::io("read", path))?;
     Ok(Checked {
-        sha256: pass.hasher.finish(),
+        sha256: hash_file.then(|| pass.hasher.finish()),
         len: pass.at,
         payload: pass.payload,
         index,

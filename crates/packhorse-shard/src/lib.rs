@@ -96,8 +96,8 @@ impl Container for Shard {
         Ok(Footer::read(bytes, bytes.len() as u64)?.layout())
     }
 
-    fn check(&self, path: &Path, segment: Digest) -> Result<Checked> {
-        check::check(path, segment)
+    fn check(&self, path: &Path, segment: Digest, hash_file: bool) -> Result<Checked> {
+        check::check(path, segment, hash_file)
     }
 }
 

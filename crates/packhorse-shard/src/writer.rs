@@ -35,7 +35,7 @@ impl<'s> ShardWriter<'s> {
             file,
             shard,
             compressor,
-            hasher: PairHasher::new(),
+            hasher: PairHasher::new(true),
             offset: HEADER,
             extents: Vec::new(),
             index: IndexBuilder::new(),

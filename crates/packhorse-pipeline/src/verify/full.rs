@@ -3,15 +3,16 @@ use std::fs::{self, File};
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use packhorse_core::{Digest, IndexView, Key, Malformed, Sha256};
+use packhorse_core::{Digest, IndexView, Key, Malformed, Sha256, path_text};
 use packhorse_manifest::{
-    AttributesView, Cutter, Lock, LockLine, MANIFEST, Manifest, Segment, attributes_path, index_path,
+    AttributesView, Cutter, Lock, MANIFEST, Manifest, Segment, attributes_path, index_path,
 };
 use packhorse_reader::Pack;
 use sha2::Digest as _;
 
 use super::extra::extra_files;
 use super::{Fault, FaultKind, Faults, Verified};
+use crate::derived::LastRun;
 use crate::error::{Error, Result};
 use crate::progress::{Phase, Progress};
 use crate::schedule::{default_threads, heaviest_first, pool};
@@ -46,7 +47,8 @@ struct Found {
     bytes: u64,
     /// The segment's line, where index and attributes could be read.
     segment: Option<Segment>,
-    lock: Option<LockLine>,
+    /// The container file, relative to the pack.
+    file: Option<PathBuf>,
     cut: Option<CutState>,
     classes: BTreeSet<Box<[u8]>>,
 }
@@ -80,9 +82,13 @@ pub fn verify(path: impl AsRef<Path>, threads: Option<usize>, progress: &dyn Pro
         Ok(found)
     })?;
 
-    let mut verified = Verified { samples: manifest.samples(), ..Verified::default() };
+    let mut verified = Verified {
+        samples: manifest.samples(),
+        not_checked: vec!["the lock's hashes (verify --lock)"],
+        ..Verified::default()
+    };
     let mut rebuilt = Manifest { segments: Vec::new(), ..manifest.clone() };
-    let mut lock = Some(Vec::new());
+    let mut files = BTreeSet::new();
     let mut cut: Option<&CutState> = None;
     let manifest_path = pack.path().join(MANIFEST);
     let mut classes = BTreeSet::new();
@@ -99,10 +105,7 @@ pub fn verify(path: impl AsRef<Path>, threads: Option<usize>, progress: &dyn Pro
     for (s, found) in found.iter().enumerate() {
         verified.bytes += found.bytes;
         rebuilt.segments.push(found.segment.clone().unwrap_or_else(|| manifest.segments[s].clone()));
-        match (&mut lock, &found.lock) {
-            (Some(lines), Some(line)) => lines.push(line.clone()),
-            (lock, _) => *lock = None,
-        }
+        files.extend(found.file.clone());
         classes.extend(found.classes.iter().cloned());
         if let Some(key) = found.cut.as_ref().and_then(|cut| cut.inside.clone()) {
             manifest_fault(Some(key), "the cut rule begins a segment here".into());
@@ -130,7 +133,7 @@ pub fn verify(path: impl AsRef<Path>, threads: Option<usize>, progress: &dyn Pro
         verified.faults.merge(found.faults);
     }
     verified.faults.merge(wrong);
-    check_lock_file(&pack, lock.map(Lock::new), &mut verified.faults);
+    check_lock_file(&pack, &files, &mut verified.faults);
     extra_files(&pack, &mut verified.faults)?;
     Ok(verified)
 }
@@ -141,7 +144,7 @@ fn check_segment(pack: &Pack, s: usize) -> Result<Found> {
         faults: Faults::default(),
         bytes: 0,
         segment: None,
-        lock: None,
+        file: None,
         cut: None,
         classes: BTreeSet::new(),
     };
@@ -166,13 +169,12 @@ fn check_segment(pack: &Pack, s: usize) -> Result<Found> {
         }
         Ok(relative) => {
             let path = pack.path().join(&relative);
-            let checked = pack.container().check(&path, line.content)?;
+            let checked = pack.container().check(&path, line.content, false)?;
             found.bytes = checked.payload;
             for packhorse_core::Fault { key, what } in checked.faults {
                 found.faults.add(Fault { key, ..fault(FaultKind::Container, path.clone(), what) });
             }
-            found.lock =
-                Some(LockLine { path: relative.to_string_lossy().into_owned(), sha256: checked.sha256 });
+            found.file = Some(relative);
             in_container = checked.index;
         }
     }
@@ -254,24 +256,31 @@ fn lock_fault(path: PathBuf, what: String) -> Fault {
     Fault { kind: FaultKind::Lock, path: Some(path), key: None, offset: None, what }
 }
 
-/// Compares the lock's text with what the files give; `right` is none where a file is missing.
-fn check_lock_file(pack: &Pack, right: Option<Lock>, faults: &mut Faults) {
+/// Checks that the lock names just the files that the manifest needs, and that it is the one which was published. Its
+/// hashes are those of whole files, a second hash over every byte: that is [`verify_lock`]'s.
+fn check_lock_file(pack: &Pack, files: &BTreeSet<PathBuf>, faults: &mut Faults) {
     let path = lock_path(pack);
-    let lock = match fs::read(&path) {
-        Ok(text) => Lock::parse(&text),
+    let text = match fs::read(&path) {
+        Ok(text) => text,
         Err(error) => return faults.add(lock_fault(path, error.to_string())),
     };
-    match (lock, right) {
-        (Err(what), _) => faults.add(fault(FaultKind::Lock, path, what)),
-        (Ok(lock), Some(right)) if lock != right => {
-            let wrong = right.lines.iter().find(|line| !lock.lines.contains(line));
-            let what = wrong.map_or_else(
-                || "names files that the manifest does not need".to_owned(),
-                |line| format!("has no line `{}  {}`", line.sha256, line.path),
-            );
-            faults.add(lock_fault(path, what));
+    let lock = match Lock::parse(&text) {
+        Ok(lock) => lock,
+        Err(what) => return faults.add(fault(FaultKind::Lock, path, what)),
+    };
+    let named: BTreeSet<_> = lock.lines.iter().map(|line| PathBuf::from(&line.path)).collect();
+    if let Some(file) = files.difference(&named).next() {
+        faults.add(lock_fault(path, format!("does not name {}", path_text(file))));
+    } else if let Some(file) = named.difference(files).next() {
+        faults.add(lock_fault(path, format!("names {}, which the manifest does not need", path_text(file))));
+    } else {
+        match LastRun::load(pack.path()) {
+            Ok(Some(last)) if last.lock != Digest::of(&text).0 => {
+                faults.add(lock_fault(path, "is not the one that was published".into()));
+            }
+            Ok(_) => {}
+            Err(error) => faults.add(lock_fault(LastRun::path(pack.path()), error.to_string())),
         }
-        _ => {}
     }
 }
 
@@ -291,8 +300,8 @@ pub fn verify_lock(
     };
     let path = lock_path(&pack);
     let text = fs::read(&path).map_err(Error::io("read", &path))?;
-    let mut verified = Verified::default();
-    verified.not_checked = vec!["records, index, attributes and manifest"];
+    let mut verified =
+        Verified { not_checked: vec!["records, index, attributes and manifest"], ..Verified::default() };
     let lock = match Lock::parse(&text) {
         Ok(lock) => lock,
         Err(what) => {
