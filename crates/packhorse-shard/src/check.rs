@@ -7,7 +7,7 @@ use packhorse_core::{Checked, Codec, Digest, Error, Extent, Fault, IndexView, Ma
 use crate::footer::{ALIGN, FOOTER, Footer, HEADER, check_header};
 use crate::hash::PairHasher;
 
-const BUFFER: usize = 1 << 20;
+const BUFFER: usize = 1 << 18;
 
 /// Checks every byte of the shard at `path`, reading it once with plain reads, so that a file that shrinks meanwhile
 /// is an error and no signal.

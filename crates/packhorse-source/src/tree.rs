@@ -1,14 +1,18 @@
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use packhorse_core::{Key, Value};
+use rayon::Scope;
 use rayon::prelude::*;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 use unicode_normalization::UnicodeNormalization;
 
 use crate::source::reason;
@@ -91,6 +95,8 @@ impl Default for TreeOptions {
 #[derive(Debug)]
 pub struct Tree {
     root: PathBuf,
+    /// The open root: paths below it are looked up from here, which spares the kernel the way to it.
+    folder: OwnedFd,
     options: TreeOptions,
     attributes: Vec<String>,
     pool: rayon::ThreadPool,
@@ -99,7 +105,9 @@ pub struct Tree {
 /// Threads that wait for the file system, not for the processor.
 const THREADS: usize = 16;
 /// Files whose sizes are taken together.
-const BATCH: usize = 4096;
+const BATCH: usize = 2048;
+/// Batches whose sizes are being taken while the walk goes on.
+const ASKED: usize = 3;
 
 impl Tree {
     /// Opens a folder.
@@ -109,14 +117,13 @@ impl Tree {
     /// Fails where there is no such folder.
     pub fn open(root: impl Into<PathBuf>, options: TreeOptions) -> Result<Self> {
         let root = root.into();
-        match fs::metadata(&root) {
-            Ok(found) if found.is_dir() => {}
-            Ok(_) => return Err(Failure::new(&root, "is no folder").into()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Failure::new(&root, "no such folder").into());
-            }
-            Err(error) => return Err(Failure::new(&root, reason(&error)).into()),
-        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = match rustix::fs::open(&root, flags, Mode::empty()) {
+            Ok(folder) => folder,
+            Err(Errno::NOENT) => return Err(Failure::new(&root, "no such folder").into()),
+            Err(Errno::NOTDIR) => return Err(Failure::new(&root, "is no folder").into()),
+            Err(error) => return Err(Failure::new(&root, reason(&error.into())).into()),
+        };
         let mut attributes = Vec::new();
         if options.labels == Labels::Folder {
             attributes.push("class".to_owned());
@@ -129,11 +136,25 @@ impl Tree {
             .thread_name(|i| format!("scan-{i}"))
             .build()
             .map_err(|error| Error::Option(format!("cannot start threads: {error}")))?;
-        Ok(Self { root, options, attributes, pool })
+        Ok(Self { root, folder, options, attributes, pool })
     }
 
     fn full(&self, entry: &Entry) -> PathBuf {
         self.root.join(OsStr::from_bytes(&entry.locator))
+    }
+
+    fn open_file(&self, entry: &Entry) -> Result<File, Failure> {
+        // A pipe that took the file's place must not make the run wait.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.folder, &*entry.locator, flags, Mode::empty()) {
+            Ok(file) => Ok(file.into()),
+            Err(error) => Err(Failure::new(self.full(entry), reason(&error.into()))),
+        }
+    }
+
+    /// Looks at what a relative path leads to.
+    fn stat(&self, path: &Path) -> Result<Stat, Errno> {
+        rustix::fs::statat(&self.folder, path, AtFlags::empty())
     }
 
     /// Splits a relative path into its key and attribute values.
@@ -177,34 +198,40 @@ impl Source for Tree {
     }
 
     fn scan(&self, sink: &mut dyn FnMut(Entry) -> Result<()>) -> Result<Report> {
-        let root = fs::metadata(&self.root).map_err(|error| Failure::new(&self.root, reason(&error)))?;
+        let root = rustix::fs::fstat(&self.folder)
+            .map_err(|error| Failure::new(&self.root, reason(&error.into())))?;
         let canonical =
             fs::canonicalize(&self.root).map_err(|error| Failure::new(&self.root, reason(&error)))?;
-        let mut walk = Walk {
-            tree: self,
-            canonical,
-            report: Report::default(),
-            above: vec![identity(&root)],
-            waiting: Vec::new(),
-            sink,
-        };
-        walk.folder(Path::new(""))?;
-        walk.flush()?;
-        Ok(walk.report)
+        self.pool.in_place_scope(|scope| {
+            let mut walk = Walk {
+                tree: self,
+                canonical,
+                report: Report::default(),
+                above: vec![identity(&root)],
+                waiting: Vec::new(),
+                asked: VecDeque::new(),
+                scope,
+                sink,
+            };
+            walk.folder(Path::new(""))?;
+            walk.ask();
+            while walk.take()? {}
+            Ok(walk.report)
+        })
     }
 
     fn read(&self, entry: &Entry, buffer: &mut Vec<u8>) -> Result<(), Failure> {
         let fail = |error: io::Error| Failure::new(self.full(entry), reason(&error));
         let size = usize::try_from(entry.size)
             .map_err(|_| Failure::new(self.full(entry), "too large for memory"))?;
-        let file = File::open(self.full(entry)).map_err(fail)?;
+        let file = self.open_file(entry)?;
         let start = buffer.len();
         buffer.try_reserve(size).map_err(|_| Failure::new(self.full(entry), "too large for memory"))?;
         while buffer.len() - start < size {
             match rustix::io::read(&file, rustix::buffer::spare_capacity(buffer)) {
                 Ok(0) => break,
                 Ok(_) => {}
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(error) => return Err(fail(error.into())),
             }
         }
@@ -219,8 +246,7 @@ impl Source for Tree {
     }
 
     fn open(&self, entry: &Entry) -> Result<File, Failure> {
-        let path = self.full(entry);
-        let file = File::open(&path).map_err(|error| Failure::new(&path, reason(&error)))?;
+        let file = self.open_file(entry)?;
         self.check(entry, &file)?;
         Ok(file)
     }
@@ -231,9 +257,10 @@ impl Source for Tree {
 
     fn check(&self, entry: &Entry, file: &File) -> Result<(), Failure> {
         let path = || self.full(entry);
-        let now = file.metadata().map_err(|error| Failure::new(path(), reason(&error)))?;
-        if now.len() != entry.size {
-            let what = format!("changed since the scan: {} bytes then, {} now", entry.size, now.len());
+        let now = rustix::fs::fstat(file).map_err(|error| Failure::new(path(), reason(&error.into())))?;
+        let size = size(&now);
+        if size != entry.size {
+            let what = format!("changed since the scan: {} bytes then, {size} now", entry.size);
             return Err(Failure::new(path(), what));
         }
         if stamp(&now) != entry.stamp {
@@ -243,28 +270,43 @@ impl Source for Tree {
     }
 }
 
-fn identity(metadata: &Metadata) -> (u64, u64) {
-    (metadata.dev(), metadata.ino())
+fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
 }
 
-fn stamp(metadata: &Metadata) -> Stamp {
-    let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+fn size(stat: &Stat) -> u64 {
+    stat.st_size.cast_unsigned()
+}
+
+fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+fn stamp(stat: &Stat) -> Stamp {
+    let nanoseconds =
+        |seconds: i64, rest: u64| seconds.saturating_mul(1_000_000_000).saturating_add_unsigned(rest);
     Stamp {
-        mtime: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
-        ctime: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
-        inode: metadata.ino(),
+        mtime: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+        ctime: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
+        inode: stat.st_ino,
     }
 }
 
-struct Walk<'a> {
+/// A file and what a look at it gave.
+type Looked = (PathBuf, Result<Stat, Errno>);
+
+struct Walk<'w, 'a> {
     tree: &'a Tree,
     canonical: PathBuf,
     report: Report,
     /// Device and inode of the folders from the root to here.
     above: Vec<(u64, u64)>,
-    /// Relative paths of files whose size is not known yet.
+    /// Relative paths of files that nobody looks at yet.
     waiting: Vec<PathBuf>,
-    sink: &'a mut dyn FnMut(Entry) -> Result<()>,
+    /// What other threads look at while this one walks on.
+    asked: VecDeque<Receiver<Vec<Looked>>>,
+    scope: &'w Scope<'a>,
+    sink: &'w mut dyn FnMut(Entry) -> Result<()>,
 }
 
 struct Listed {
@@ -277,7 +319,7 @@ enum Kind {
     Folder,
     Link,
     /// A link whose target was looked up.
-    Followed(io::Result<Metadata>),
+    Followed(Result<Stat, Errno>),
     Special,
 }
 
@@ -285,7 +327,7 @@ impl Listed {
     fn is_folder(&self) -> bool {
         match &self.kind {
             Kind::Folder => true,
-            Kind::Followed(Ok(target)) => target.is_dir(),
+            Kind::Followed(Ok(target)) => kind(target) == FileType::Directory,
             _ => false,
         }
     }
@@ -300,7 +342,7 @@ impl Listed {
     }
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     /// Takes what cannot be packed: an error, or a line of the report.
     fn fail(&mut self, failure: Failure) -> Result<()> {
         match self.tree.options.on_error {
@@ -335,10 +377,11 @@ impl Walk<'_> {
         }
         self.leave_out(path, &mut listing);
         if self.tree.options.links == Links::Follow {
-            self.tree.pool.install(|| {
+            let tree = self.tree;
+            tree.pool.install(|| {
                 listing.par_iter_mut().filter(|listed| matches!(listed.kind, Kind::Link)).for_each(
                     |listed| {
-                        listed.kind = Kind::Followed(fs::metadata(full.join(&listed.name)));
+                        listed.kind = Kind::Followed(tree.stat(&path.join(&listed.name)));
                     },
                 );
             });
@@ -401,11 +444,11 @@ impl Walk<'_> {
         }
     }
 
-    fn link(&mut self, path: PathBuf, target: io::Result<Metadata>) -> Result<u64> {
+    fn link(&mut self, path: PathBuf, target: Result<Stat, Errno>) -> Result<u64> {
         let full = self.tree.root.join(&path);
         let target = match target {
             Ok(target) => target,
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            Err(Errno::LOOP) => {
                 self.report.link_cycles.add(path);
                 return Ok(0);
             }
@@ -415,17 +458,20 @@ impl Walk<'_> {
                     io::ErrorKind::NotFound => {
                         format!("is a dangling link to {}", packhorse_core::path_text(&to))
                     }
-                    _ => format!("is a link to {}: {}", packhorse_core::path_text(&to), reason(&error)),
+                    _ => {
+                        format!("is a link to {}: {}", packhorse_core::path_text(&to), reason(&error.into()))
+                    }
                 };
                 self.fail(Failure::new(full, what))?;
                 return Ok(0);
             }
         };
-        if target.is_dir() && self.above.contains(&identity(&target)) {
+        let is_folder = kind(&target) == FileType::Directory;
+        if is_folder && self.above.contains(&identity(&target)) {
             self.report.link_cycles.add(path);
             return Ok(0);
         }
-        if !target.is_dir() {
+        if !is_folder {
             // A link's own name was let in before it was known to be a file.
             if let Some(reason) = self.tree.options.rules.leaves_out(&path, false) {
                 self.report.left_out.entry(reason).or_default().add(path);
@@ -436,19 +482,16 @@ impl Walk<'_> {
             self.report.links_outside.add(&path);
         }
         self.report.links_followed.add(&path);
-        match target {
-            target if target.is_dir() => self.subfolder(&path),
-            target if target.is_file() => self.file(path),
+        match kind(&target) {
+            FileType::Directory => self.subfolder(&path),
+            FileType::RegularFile => self.file(path),
             _ => self.listed(path, Kind::Special),
         }
     }
 
     fn subfolder(&mut self, path: &Path) -> Result<u64> {
-        if let Ok(metadata) = fs::metadata(self.tree.root.join(path)) {
-            self.above.push(identity(&metadata));
-        } else {
-            self.above.push((u64::MAX, u64::MAX));
-        }
+        let here = self.tree.stat(path).map(|stat| identity(&stat));
+        self.above.push(here.unwrap_or((u64::MAX, u64::MAX)));
         let empty_before = (self.report.empty_folders.count, self.report.empty_folders.names.len());
         let found = self.folder(path)?;
         self.above.pop();
@@ -464,30 +507,47 @@ impl Walk<'_> {
     fn file(&mut self, path: PathBuf) -> Result<u64> {
         self.waiting.push(path);
         if self.waiting.len() >= BATCH {
-            self.flush()?;
+            self.ask();
+            if self.asked.len() > ASKED {
+                self.take()?;
+            }
         }
         Ok(1)
     }
 
-    /// Takes the sizes of the waiting files and hands the samples on, in the order in which they came.
-    fn flush(&mut self) -> Result<()> {
-        let tree = self.tree;
-        let waiting = std::mem::take(&mut self.waiting);
-        let sizes: Vec<_> = tree.pool.install(|| {
-            waiting.par_iter().with_min_len(64).map(|path| fs::metadata(tree.root.join(path))).collect()
+    /// Has the sizes of the waiting files taken.
+    fn ask(&mut self) {
+        let (tree, waiting) = (self.tree, std::mem::take(&mut self.waiting));
+        let (send, receive) = sync_channel(1);
+        self.scope.spawn(move |_| {
+            let look = |path: PathBuf| {
+                let stat = tree.stat(&path);
+                (path, stat)
+            };
+            // A walk that failed meanwhile takes no answer.
+            let _ = send.send(waiting.into_par_iter().with_min_len(64).map(look).collect());
         });
-        for (path, metadata) in waiting.into_iter().zip(sizes) {
+        self.asked.push_back(receive);
+    }
+
+    /// Hands on the samples of the oldest batch, in the order in which they came; false where there is none.
+    fn take(&mut self) -> Result<bool> {
+        let tree = self.tree;
+        let Some(looked) = self.asked.pop_front().and_then(|batch| batch.recv().ok()) else {
+            return Ok(false);
+        };
+        for (path, stat) in looked {
             let locator = path.into_os_string().into_vec();
             let (key, values) = tree.sample(&locator);
             let fail = |what: String| Failure::new(tree.root.join(OsStr::from_bytes(&locator)), what);
-            let metadata = match metadata {
-                Ok(metadata) if metadata.is_file() => metadata,
+            let stat = match stat {
+                Ok(stat) if kind(&stat) == FileType::RegularFile => stat,
                 Ok(_) => {
                     self.fail(fail("is no file any more".into()))?;
                     continue;
                 }
                 Err(error) => {
-                    self.fail(fail(reason(&error)))?;
+                    self.fail(fail(reason(&error.into())))?;
                     continue;
                 }
             };
@@ -501,9 +561,9 @@ impl Walk<'_> {
             if tree.options.labels == Labels::Folder && values.first() == Some(&Value::Null) {
                 self.report.unlabelled.add(OsStr::from_bytes(&locator));
             }
-            let (size, stamp) = (metadata.len(), stamp(&metadata));
+            let (size, stamp) = (size(&stat), stamp(&stat));
             (self.sink)(Entry { key, locator: locator.into(), size, stamp, values })?;
         }
-        Ok(())
+        Ok(true)
     }
 }
