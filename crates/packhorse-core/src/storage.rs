@@ -1,5 +1,6 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Write};
+use std::num::NonZeroU64;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,12 @@ pub trait StorageFile: Write + Send {
     ///
     /// What the operating system says; a failure is final, for a second try may lie.
     fn sync(&mut self) -> io::Result<()>;
+
+    /// Has the file system begin to write these bytes to the disk, without waiting. A hint: [`StorageFile::sync`] is
+    /// what makes them durable.
+    fn start_writeback(&mut self, offset: u64, len: NonZeroU64) {
+        let _ = (offset, len);
+    }
 }
 
 /// The file system.
@@ -65,6 +72,14 @@ impl StorageFile for File {
     fn sync(&mut self) -> io::Result<()> {
         self.sync_all()
     }
+
+    fn start_writeback(&mut self, offset: u64, len: NonZeroU64) {
+        // On Linux this writes dirty pages back and drops clean ones; those that were just written are dirty, and stay.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::fs::fadvise(&*self, offset, Some(len), rustix::fs::Advice::DontNeed);
+        #[cfg(not(target_os = "linux"))]
+        let _ = (offset, len);
+    }
 }
 
 /// A file under a temporary name that gets its final name only when it is whole and durable.
@@ -74,7 +89,13 @@ pub struct AtomicFile<'s> {
     storage: &'s dyn Storage,
     file: Option<Box<dyn StorageFile>>,
     temporary: PathBuf,
+    written: u64,
+    /// How much of it the file system was told to write back.
+    flushed: u64,
 }
+
+/// Bytes after which writing back begins, so that little is left for the sync at the end.
+const FLUSH: u64 = 8 << 20;
 
 impl<'s> AtomicFile<'s> {
     /// Creates the file under its temporary name.
@@ -85,7 +106,7 @@ impl<'s> AtomicFile<'s> {
     pub fn create(storage: &'s dyn Storage, temporary: impl Into<PathBuf>) -> Result<Self> {
         let temporary = temporary.into();
         let file = storage.create(&temporary).map_err(Error::io("create", &temporary))?;
-        Ok(Self { storage, file: Some(file), temporary })
+        Ok(Self { storage, file: Some(file), temporary, written: 0, flushed: 0 })
     }
 
     /// Returns the temporary name.
@@ -100,7 +121,13 @@ impl<'s> AtomicFile<'s> {
     /// Fails where the file cannot take them, as on a full disk.
     pub fn write(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
-        write_all_vectored(file, pieces).map_err(Error::io("write", &self.temporary))
+        self.written += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        write_all_vectored(file, pieces).map_err(Error::io("write", &self.temporary))?;
+        if let Some(len) = NonZeroU64::new(self.written - self.flushed).filter(|len| len.get() >= FLUSH) {
+            file.start_writeback(self.flushed, len);
+            self.flushed = self.written;
+        }
+        Ok(())
     }
 
     /// Makes the bytes durable, then gives the file its final name. The folder's own sync is the caller's, once for
