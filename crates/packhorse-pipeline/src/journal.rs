@@ -56,8 +56,8 @@ impl Journal {
         self.found.get(&plan).cloned()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.found.len()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
     }
 
     pub(crate) fn add(&mut self, entry: Finished) -> Result<()> {

@@ -12,7 +12,7 @@ pub(crate) struct Output {
     pub(crate) path: PathBuf,
     /// The manifest that is in force, with its text.
     pub(crate) old: Option<(Manifest, Vec<u8>)>,
-    /// Whether this run made the folder, and has put nothing of worth into it.
+    /// Whether the folder was new or empty.
     made: bool,
     _lock: File,
 }
@@ -71,21 +71,14 @@ impl Output {
     pub(crate) fn partial(&self) -> PathBuf {
         self.path.join("derived/partial")
     }
-
-    /// Something of worth is in the folder now: it stays, whatever comes.
-    pub(crate) fn keep(&mut self) {
-        self.made = false;
-    }
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(self.partial());
-        if self.made {
+        // A file that has its final name may serve the next run: with one of those, all stays.
+        if self.made && CONTAINERS.iter().all(|container| !self.path.join(container.name()).exists()) {
             let _ = fs::remove_dir_all(self.derived());
-            for container in CONTAINERS {
-                let _ = fs::remove_dir(self.path.join(container.name()));
-            }
             let _ = fs::remove_dir(&self.path);
         }
     }

@@ -15,7 +15,7 @@ use crate::derived::SourceOptions;
 use crate::error::{Error, Result};
 use crate::journal::{Finished, Journal};
 use crate::output::{Output, check_room, free_bytes};
-use crate::plan::{Plan, PlannedSegment, nothing_to_pack};
+use crate::plan::{DETAIL_SAMPLES, Plan, PlannedSegment, nothing_to_pack};
 use crate::progress::{Phase, Progress};
 use crate::publish::Publisher;
 use crate::read_ahead::{Batch, Next, ReadAhead, Readers, look_at_file};
@@ -56,8 +56,6 @@ impl Default for PackOptions {
     }
 }
 
-/// The most samples for which a manifest has a line each, unless told otherwise.
-const DETAIL_SAMPLES: u64 = 10_000;
 /// Samples above this size are written while they are read.
 const LARGE: u64 = 4 << 20;
 /// Compressing wants a record in memory; larger ones are stored raw.
@@ -83,15 +81,13 @@ pub fn pack(
     options: &PackOptions,
     progress: &dyn Progress,
 ) -> Result<PackReport> {
-    let mut output = Output::take(out.as_ref())?;
+    let output = Output::take(out.as_ref())?;
     let old = output.old.as_ref().map(|(manifest, _)| manifest.clone());
     let cut = options.cut.or(old.as_ref().map(|old| old.cut)).unwrap_or_default();
     let container = Shard { compression: options.compression };
     let mut plan = Plan::scan(source, cut, &output.partial(), progress)?;
     let journal = Journal::open(&output.derived())?;
-    if journal.len() > 0 {
-        output.keep();
-    } else if options.compression == Compression::None {
+    if journal.is_empty() && options.compression == Compression::None {
         check_room(&output.path, &output.path, plan.needed, files_needed(plan.segments.len() as u64))?;
     }
     let run_folder = output.path.clone();
@@ -123,9 +119,6 @@ pub fn pack(
             .unwrap_or(if plan.samples <= DETAIL_SAMPLES { Detail::Samples } else { Detail::Segments });
         progress.begin(Phase::Pack, Some(plan.samples), Some(plan.bytes));
         let result = run.segments(&plan, detail);
-        if run.journal.lock().is_ok_and(|journal| journal.len() > 0) {
-            output.keep();
-        }
         let unreadable;
         (done, unreadable) = result?;
         if unreadable.is_empty() {
@@ -133,7 +126,6 @@ pub fn pack(
             let lock = Lock::new(done.iter().map(|done| done.lock.clone()).collect());
             let new_version =
                 publisher.version(&output, &manifest, container.name(), &lock, options.source.clone())?;
-            output.keep();
             Journal::remove(&output.derived());
             let mut findings = Findings::new();
             let (mut resumed, mut written) = (0, 0);

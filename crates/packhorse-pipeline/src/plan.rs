@@ -127,6 +127,9 @@ impl Sortable for Sorted {
     }
 }
 
+/// The most samples for which a manifest has a line each, unless told otherwise.
+pub(crate) const DETAIL_SAMPLES: u64 = 10_000;
+
 /// Entries that are sorted in memory at a time.
 const SORT_BATCH: usize = 200_000;
 
@@ -305,6 +308,10 @@ impl Builder {
         self.end_segment();
         self.out.flush().map_err(Error::io("write the plan in", &self.plan.folder))?;
         self.plan.report = report;
+        if self.plan.samples <= DETAIL_SAMPLES {
+            // The manifest has a line of each sample.
+            self.plan.needed += 256 * self.plan.samples;
+        }
         Ok(self.plan)
     }
 }

@@ -12,6 +12,7 @@ use packhorse_reader::CONTAINERS;
 
 use crate::error::{Error, Result};
 use crate::output::Output;
+use crate::plan::DETAIL_SAMPLES;
 use crate::progress::{Phase, Progress};
 use crate::publish::Publisher;
 use crate::schedule::{default_threads, heaviest_first, pool};
@@ -156,7 +157,7 @@ pub fn rebuild_manifest(
         .map(|found| IndexView::new(&found.index).map(|view| view.len()))
         .sum::<Result<u64, _>>()
         .map_err(|what| what.at(pack))?;
-    let detail = detail.unwrap_or(if total <= 10_000 { Detail::Samples } else { Detail::Segments });
+    let detail = detail.unwrap_or(if total <= DETAIL_SAMPLES { Detail::Samples } else { Detail::Segments });
     for found in &found {
         let line = join(found, &columns, detail, &mut attributes, &mut classes);
         segments

@@ -1,0 +1,76 @@
+use std::fs;
+
+use packhorse_manifest::CutRule;
+use packhorse_pipeline::{check_manifest, rebuild_manifest, verify};
+use packhorse_testkit::fill;
+
+use super::{Place, bytes};
+
+#[test]
+fn a_lost_manifest_index_and_lock_come_back_byte_for_byte() {
+    let place = Place::new(&fill(120, 40));
+    place.pack("pack").unwrap();
+    let good = bytes(&place.at("pack"));
+    for keep_index in [true, false] {
+        fs::remove_file(place.at("pack/dataset.phm")).unwrap();
+        fs::remove_file(place.at("pack/shard.sha256")).unwrap();
+        if !keep_index {
+            fs::remove_dir_all(place.at("pack/index")).unwrap();
+        }
+        rebuild_manifest(place.at("pack"), None, None, &()).unwrap();
+        assert_eq!(bytes(&place.at("pack")), good);
+        assert!(verify(place.at("pack"), None, &()).unwrap().faults.is_empty());
+    }
+}
+
+#[test]
+fn what_cannot_be_rebuilt_is_refused() {
+    let place = Place::new(&fill(120, 40));
+    place.pack("pack").unwrap();
+    let error = rebuild_manifest(place.at("pack"), None, None, &()).unwrap_err().to_string();
+    assert!(error.contains("dataset.phm exists"), "{error}");
+    fs::remove_file(place.at("pack/dataset.phm")).unwrap();
+    let error =
+        rebuild_manifest(place.at("pack"), CutRule::of_size(1 << 20), None, &()).unwrap_err().to_string();
+    assert!(error.contains("no segment size gives these segments"), "{error}");
+    let attrs = packhorse_testkit::read(&place.at("pack/attrs"), &[]);
+    let victim = place.at("pack/attrs").join(String::from_utf8_lossy(attrs.keys().next().unwrap()).as_ref());
+    fs::rename(&victim, place.at("aside")).unwrap();
+    let error = rebuild_manifest(place.at("pack"), None, None, &()).unwrap_err().to_string();
+    assert!(error.contains("no file in attrs/ fits"), "{error}");
+    fs::rename(place.at("aside"), &victim).unwrap();
+    let shards = packhorse_testkit::read(&place.at("pack/shard"), &[]);
+    let shard = place.at("pack/shard").join(String::from_utf8_lossy(shards.keys().next().unwrap()).as_ref());
+    packhorse_testkit::flip(&shard, 8 * 70);
+    let error = rebuild_manifest(place.at("pack"), None, None, &()).unwrap_err().to_string();
+    assert!(error.contains(shard.to_str().unwrap()), "{error}");
+}
+
+#[test]
+fn a_manifest_is_checked_without_payload() {
+    let place = Place::new(&fill(120, 40));
+    place.pack("pack").unwrap();
+    fs::remove_dir_all(place.at("pack/shard")).unwrap();
+    assert!(check_manifest(place.at("pack")).unwrap().faults.is_empty());
+    let path = place.at("pack/dataset.phm");
+    let text = fs::read_to_string(&path).unwrap();
+    for (from, to) in [
+        ("detail samples", "detail segments"),
+        ("class 1 c1", "class 1 c9"),
+        ("class=c0", "class=c1"),
+        ("order key\n", "order key\r\n"),
+        ("attrs class\n", "attrs class\nneed holograms\n"),
+        ("attrs class\n", "attrs class\n<<<<<<< ours\n"),
+        ("min=2048", "min=02048"),
+        ("min=2048", "min=2047"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        let check = check_manifest(place.at("pack")).unwrap();
+        // A class name that no sample has, and a rule that gives the same cuts, are no faults of the manifest alone.
+        let harmless = to.starts_with("class 1 c9") || to == "min=2047";
+        assert_eq!(check.faults.is_empty(), harmless, "{from} -> {to}: {:?}", check.faults);
+    }
+    fs::write(&path, &text[..text.len() - 1]).unwrap();
+    assert!(!check_manifest(place.at("pack")).unwrap().faults.is_empty());
+}
