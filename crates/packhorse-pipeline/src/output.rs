@@ -12,7 +12,8 @@ pub(crate) struct Output {
     pub(crate) path: PathBuf,
     /// The manifest that is in force, with its text.
     pub(crate) old: Option<(Manifest, Vec<u8>)>,
-    /// Whether the folder was new or empty.
+    /// Whether the folder was empty, and whether this run made it.
+    empty: bool,
     made: bool,
     _lock: File,
 }
@@ -20,7 +21,7 @@ pub(crate) struct Output {
 impl Output {
     /// Takes an output folder: a new or empty one, a pack, or what an interrupted run left.
     pub(crate) fn take(path: &Path) -> Result<Self> {
-        let made = match fs::read_dir(path) {
+        let (empty, made) = match fs::read_dir(path) {
             Ok(entries) => {
                 let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
                 let known = |name: &str| names.iter().any(|found| found == name);
@@ -33,11 +34,11 @@ impl Output {
                     );
                     return Err(Error::refused(what, "choose a folder that is new or empty"));
                 }
-                names.is_empty()
+                (names.is_empty(), false)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 fs::create_dir_all(path).map_err(Error::io("create", path))?;
-                true
+                (true, true)
             }
             Err(error) => return Err(Error::io("open", path)(error)),
         };
@@ -53,7 +54,7 @@ impl Output {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Error::io("read", &manifest)(error)),
         };
-        let output = Self { path: path.to_owned(), old, made, _lock: lock };
+        let output = Self { path: path.to_owned(), old, empty, made, _lock: lock };
         // What an interrupted run left under temporary names is of no use.
         let partial = output.partial();
         if partial.exists() {
@@ -77,9 +78,11 @@ impl Drop for Output {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(self.partial());
         // A file that has its final name may serve the next run: with one of those, all stays.
-        if self.made && CONTAINERS.iter().all(|container| !self.path.join(container.name()).exists()) {
+        if self.empty && CONTAINERS.iter().all(|container| !self.path.join(container.name()).exists()) {
             let _ = fs::remove_dir_all(self.derived());
-            let _ = fs::remove_dir(&self.path);
+            if self.made {
+                let _ = fs::remove_dir(&self.path);
+            }
         }
     }
 }

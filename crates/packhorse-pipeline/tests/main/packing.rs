@@ -237,7 +237,8 @@ fn two_runs_at_one_output_do_not_wait_for_each_other() {
 
 #[test]
 fn files_that_change_between_scan_and_read_are_named() {
-    let meddle: [(&str, &dyn Fn(&Place)); 5] = [
+    type Change = dyn Fn(&Place);
+    let meddle: [(&str, &Change); 5] = [
         ("41 bytes then, 3 now", &|place| fs::write(place.at("src/c1/00029.bin"), "new").unwrap()),
         ("its time or inode is another", &|place| fs::write(place.at("src/c1/00029.bin"), [0; 41]).unwrap()),
         ("its time or inode is another", &|place| {
@@ -345,7 +346,7 @@ fn unreadable_folders_and_special_files_are_named() {
     let error = place.pack("pack").unwrap_err().to_string();
     assert!(error.contains("c0/pipe: is neither file nor folder"), "{error}");
     fs::remove_file(place.at("src/c0/pipe")).unwrap();
-    fs::set_permissions(place.at("src/c1"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(place.at("src/c1"), fs::Permissions::from_mode(0o000)).unwrap();
     if fs::read_dir(place.at("src/c1")).is_err() {
         let error = place.pack("pack").unwrap_err().to_string();
         assert!(error.contains("c1: cannot list the folder: permission denied"), "{error}");
