@@ -168,6 +168,9 @@ impl Parser {
         for fixed in [FIRST, "hash sha256", "order key"] {
             match next(self)? {
                 Some(line) if line == fixed => {}
+                Some(line) if fixed == FIRST && line.starts_with("packhorse-manifest ") => {
+                    return Err(format!("`{}` is newer: use a newer packhorse", line.escape_debug()));
+                }
                 Some(line) => return Err(format!("expected `{fixed}`, found `{}`", line.escape_debug())),
                 None => return Err(format!("expected `{fixed}`, but the file ends")),
             }
@@ -240,18 +243,15 @@ impl Manifest {
                 return Err(format!("class {} has two indices", encode_text(twice[0], "")));
             }
         }
+        let words: Vec<_> = rest.splitn(5, ' ').collect();
         let parsed = (|| {
-            let mut words = rest.splitn(5, ' ');
-            Some(Segment {
-                content: words.next()?.parse().ok()?,
-                attributes: words.next()?.parse().ok()?,
-                samples: number(words.next()?)?,
-                bytes: number(words.next()?)?,
-                first_key: Key::from_text(words.next()?).ok()?,
-                lines: Vec::new(),
-            })
+            let [content, attributes, samples, bytes, key] = words.as_slice() else { return None };
+            Some((content.parse().ok()?, attributes.parse().ok()?, number(samples)?, number(bytes)?, *key))
         })();
-        let segment = parsed.ok_or("expected `seg DIGEST DIGEST SAMPLES BYTES KEY`")?;
+        let (content, attributes, samples, bytes, key) =
+            parsed.ok_or("expected `seg DIGEST DIGEST SAMPLES BYTES KEY`")?;
+        let segment =
+            Segment { content, attributes, samples, bytes, first_key: key_of(key)?, lines: Vec::new() };
         if !(1..=packhorse_core::MAX_SAMPLES).contains(&segment.samples) {
             return Err(format!("{} samples in a segment", segment.samples));
         }
@@ -279,16 +279,13 @@ impl Manifest {
         if self.detail == Detail::Segments {
             return Err("a sample line, although `detail segments`".into());
         }
+        let words: Vec<_> = rest.splitn(4, ' ').collect();
         let parsed = (|| {
-            let mut words = rest.splitn(4, ' ');
-            Some(SampleLine {
-                leaf: words.next()?.parse().ok()?,
-                bytes: number(words.next()?)?,
-                attributes: Attributes::from_text(words.next()?)?,
-                key: Key::from_text(words.next()?).ok()?,
-            })
+            let [leaf, bytes, attributes, key] = words.as_slice() else { return None };
+            Some((leaf.parse().ok()?, number(bytes)?, Attributes::from_text(attributes)?, *key))
         })();
-        let line = parsed.ok_or("expected `sample DIGEST BYTES ATTRIBUTES KEY`")?;
+        let (leaf, bytes, attributes, key) = parsed.ok_or("expected `sample DIGEST BYTES ATTRIBUTES KEY`")?;
+        let line = SampleLine { leaf, bytes, attributes, key: key_of(key)? };
         if let Some((name, _)) = line.attributes.iter().find(|(name, _)| !self.attributes.contains(name)) {
             return Err(format!("attribute {name} is not in the attrs line"));
         }
@@ -320,6 +317,10 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+fn key_of(text: &str) -> Result<Key, String> {
+    Key::from_text(text).map_err(|error| format!("key {}: {error}", text.escape_debug()))
 }
 
 /// A decimal number without sign and leading zeros.
