@@ -1,36 +1,39 @@
 #!/usr/bin/env python3
-"""An independent reader of packhorse packs: plain Python, written from docs/format/manifest.md and docs/format/shard.md alone.
+"""An independent reader of packhorse packs: plain Python 3.9, written from docs/format/manifest.md and docs/format/shard.md alone.
 
-    read_pack.py verify [--no-crc] [--id VERSION] PACK    check all that the two pages say
-    read_pack.py list PACK                                keys in text form
-    read_pack.py cat PACK KEY                             bytes of a sample, by its key in text form
-    read_pack.py vectors [FILE]                           make fixtures/v1/vectors.json
+    read_pack.py verify PACK       check all that the two pages say
+    read_pack.py list PACK         keys in text form
+    read_pack.py cat PACK KEY      bytes of a sample, by its key in text form
+    read_pack.py vectors [FILE]    make fixtures/v1/vectors.json
 
-A section of the pages is named as (M 4) for manifest.md, section 4, or (S Footer) for shard.md.
+Sections of the pages are named as (M 4), section 4 of manifest.md, or (S Footer), that of shard.md.
 """
-import argparse
 import bisect
 import hashlib
+import json
 import mmap
 import re
 import struct
 import sys
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 try:
     from compression import zstd            # Python 3.14 and later
 except ImportError:
-    zstd = None
+    try:
+        from backports import zstd
+    except ImportError:
+        zstd = None
 
 MAX_SAMPLES, MAX_SEGMENTS, MAX_MANIFEST = 262_144, 8_192, 1 << 30
 STRING, INT, FLOAT, BOOL = 1, 2, 3, 4
-HEX, NUM = "[0-9a-f]{64}", "(?:0|[1-9][0-9]*)"
+HEX, NUM = "([0-9a-f]{64})", "(0|[1-9][0-9]*)"
+FIXED = ("packhorse-manifest 1", "hash sha256", "order key")
 
 
 class Fault(Exception):
-    """Something that is not as the pages say, with its file and the offset in it."""
-
     def __init__(self, file, offset, text):
         super().__init__(f"{file}: at {offset}: {text}")
 
@@ -40,11 +43,23 @@ def need(ok, file, offset, text):
         raise Fault(file, offset, text)
 
 
-def sha256(data):
-    return hashlib.sha256(data).digest()
+def sha256(*parts):
+    return hashlib.sha256(b"".join(parts)).digest()
 
 
-# ---- keys and text forms (M 1) and attributes of `sample` lines (M 4)
+def u16(x):
+    return struct.pack("<H", x)
+
+
+def u32(x):
+    return struct.pack("<I", x)
+
+
+def padded(length, unit=8):
+    return (length + unit - 1) // unit * unit
+
+
+# ---- keys, text forms (M 1), and the attributes of `sample` lines (M 4)
 
 def key_fault(key):
     """Why these bytes are no key, or None."""
@@ -55,42 +70,34 @@ def key_fault(key):
 
 
 def to_text(data, more=""):
-    """Text form of bytes. What is not UTF-8 becomes U+DC80 to U+DCFF here, one for each byte."""
+    """Text form of bytes. Python decodes a byte that is not UTF-8 to one of U+DC80 to U+DCFF here."""
     text = data.decode("utf-8", "surrogateescape")
     return re.sub(f"[%\x00-\x1f\x7f\udc80-\udcff{more}]", lambda m: "%%%02X" % (ord(m[0]) & 0xFF), text)
 
 
 def from_text(text, encode=to_text):
-    """The bytes of a text form. The form is unique, so it must come out again."""
-    data = re.sub(rb"%([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), text.encode("utf-8"))
+    """The bytes of a text form. There is one form only, so encoding must give the text back."""
+    data = re.sub(rb"%([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), text.encode())
     if encode(data) != text:
         raise ValueError(f"`{text}` is not the text form of any bytes")
     return data
 
 
 def value_text(data):
-    """Text form of a string attribute, where ` `, `,`, `=`, `:` and a leading `-` are escaped as well."""
     text = to_text(data, " ,=:")
     return "%2D" + text[1:] if text.startswith("-") else text
 
 
-def float_bits(value):
-    """Bits of a float attribute: -0 becomes 0, NaN is refused (M 2)."""
-    if value != value:
-        raise ValueError("NaN is no attribute")
-    return struct.pack("<d", value + 0.0 if value else 0.0)
-
-
 def float_text(value):
-    """Shortest decimal that reads back the same; read here as: digits without exponent, no `.0`, or `inf`."""
-    text = format(Decimal(repr(value)), "f") if abs(value) != float("inf") else repr(value)
+    """Shortest decimal that reads back the same. Read here as digits without exponent and without `.0`, or `inf`."""
+    value = value or 0.0                                    # -0 is 0
+    text = repr(value) if abs(value) == float("inf") else format(Decimal(repr(value)), "f")
     return text[:-2] if text.endswith(".0") else text
 
 
 def attrs_text(attrs):
-    """The word ATTRS. `attrs` is {name: (type, value)}; a string's value is bytes."""
-    form = {STRING: value_text, INT: lambda v: f"i:{v}", FLOAT: lambda v: f"f:{float_text(v)}",
-            BOOL: lambda v: "b:true" if v else "b:false"}
+    """The word ATTRS. `attrs` is {name: (type, value)}, where a string's value is bytes."""
+    form = {STRING: value_text, INT: "i:{}".format, FLOAT: lambda v: "f:" + float_text(v), BOOL: ("b:false", "b:true").__getitem__}
     return ",".join(f"{name}={form[kind](value)}" for name, (kind, value) in sorted(attrs.items())) or "-"
 
 
@@ -98,17 +105,11 @@ def parse_attrs(word):
     attrs = {}
     for pair in word.split(",") if word != "-" else ():
         name, _, text = pair.partition("=")
-        if text.startswith("i:"):
-            attrs[name] = INT, int(text[2:])
-            if not -1 << 63 <= attrs[name][1] < 1 << 63:
-                raise ValueError(f"`{text}` is out of range")
-        elif text.startswith("f:"):
-            attrs[name] = FLOAT, float(text[2:])
-        elif text.startswith("b:"):
-            attrs[name] = BOOL, text == "b:true"
-        else:
-            attrs[name] = STRING, from_text(text, value_text)
-    if attrs_text(attrs) != word:
+        kind, read_value = {"i:": (INT, int), "f:": (FLOAT, float), "b:": (BOOL, "true".__eq__)}.get(text[:2], (STRING, None))
+        attrs[name] = kind, read_value(text[2:]) if read_value else from_text(text, value_text)
+        if kind == INT and not -1 << 63 <= attrs[name][1] < 1 << 63 or kind == FLOAT and not float_bits(attrs[name][1]):
+            raise ValueError(f"`{text}` is out of range")
+    if attrs_text(attrs) != word or not all(map(good_name, attrs)):
         raise ValueError(f"`{word}` is not the one form of these attributes")
     return attrs
 
@@ -117,27 +118,27 @@ def parse_attrs(word):
 
 def sample_leaf(key, fields):
     """`fields`: (name, size, SHA-256) in byte order of names."""
-    parts = [b"\0packhorse.sample.1\0", struct.pack("<I", len(key)), key, struct.pack("<H", len(fields))]
-    for name, size, digest in fields:
-        parts += struct.pack("<H", len(name)), name, struct.pack("<Q", size), digest
-    return sha256(b"".join(parts))
+    parts = [u16(len(name)) + name + struct.pack("<Q", size) + digest for name, size, digest in fields]
+    return sha256(b"\0packhorse.sample.1\0", u32(len(key)), key, u16(len(fields)), *parts)
+
+
+def float_bits(value):
+    """-0 becomes 0. None for NaN, which is refused."""
+    return struct.pack("<d", value or 0.0) if value == value else None
 
 
 def attr_leaf(key, attrs):
-    parts = [b"\0packhorse.attrs.1\0", struct.pack("<I", len(key)), key, struct.pack("<H", len(attrs))]
-    form = {STRING: lambda v: struct.pack("<I", len(v)) + v, INT: lambda v: struct.pack("<q", v), FLOAT: float_bits,
-            BOOL: lambda v: bytes([v])}
-    for name, (kind, value) in sorted(attrs.items()):
-        parts += struct.pack("<H", len(name)), name.encode(), bytes([kind]), form[kind](value)
-    return sha256(b"".join(parts))
+    form = {STRING: lambda v: u32(len(v)) + v, INT: lambda v: struct.pack("<q", v), FLOAT: float_bits, BOOL: lambda v: bytes([v])}
+    parts = [u16(len(name)) + name.encode() + bytes([kind]) + form[kind](value) for name, (kind, value) in sorted(attrs.items())]
+    return sha256(b"\0packhorse.attrs.1\0", u32(len(key)), key, u16(len(attrs)), *parts)
 
 
 def tree(leaves):
     """Root of the tree over leaves (RFC 6962, section 2.1)."""
     if len(leaves) < 2:
-        return leaves[0] if leaves else sha256(b"")
+        return leaves[0] if leaves else sha256()
     left = 1 << (len(leaves) - 1).bit_length() - 1
-    return sha256(b"\1" + tree(leaves[:left]) + tree(leaves[left:]))
+    return sha256(b"\1", tree(leaves[:left]), tree(leaves[left:]))
 
 
 def crc_table():
@@ -151,17 +152,16 @@ CRC_TABLE = tuple(crc_table())
 
 
 def crc32c(data):
-    """CRC-32C, by table. Python is slow at that, so of long data most is first cancelled with large integers: the polynomial
-    divides x^6777 + x^484 + x^100 + 1 and its squares, so bits at the front may move 6293, 6677 and 6777 places (times 2^k) to the
-    back. A reader in another language has no need of it."""
+    """CRC-32C by table. Python is slow at that, so of longer data most is first folded away in large integers: the polynomial divides
+    x^6777 + x^484 + x^100 + 1 and its squares, so bits in front may be added 6293, 6677 and 6777 places (times 2^k) further back
+    instead. A reader in another language has no need of this."""
     bits, crc = 8 * len(data), 0xFFFFFFFF
     if bits > 6777:
         rest, crc = int.from_bytes(data, "little") ^ crc, 0
         for k in reversed(range(bits.bit_length() - 12)):
             while bits > 6777 << k:
                 step = min(6293 << k, bits - (6777 << k))
-                front = rest & (1 << step) - 1
-                rest >>= step
+                front, rest = rest & (1 << step) - 1, rest >> step
                 for places in (6293, 6677, 6777):
                     rest ^= front << (places << k) - step
                 bits -= step
@@ -173,9 +173,17 @@ def crc32c(data):
 
 # ---- cut rule (M 3)
 
+def rule_of_size(size):
+    return size // 2, size // 2, 2 * size
+
+
+def cut_hash(key):
+    return int.from_bytes(sha256(b"packhorse.cut.1\0", key)[:8], "little")
+
+
 def cut_ends(key, weight, spread):
-    """Whether a segment of this weight, at least `min`, ends after this key."""
-    return int.from_bytes(sha256(b"packhorse.cut.1\0" + key)[:8], "little") * spread < weight << 64
+    """Whether a segment that weighs at least `min` ends after this sample."""
+    return cut_hash(key) * spread < weight << 64
 
 
 def cut(samples, rule):
@@ -184,7 +192,7 @@ def cut(samples, rule):
     begins, held, count = [], 0, 0
     for i, (key, size) in enumerate(samples):
         weight = size + len(key) + 128
-        if count and (held + weight > most or count == MAX_SAMPLES):
+        if count and held + weight > most or count == MAX_SAMPLES:
             held = count = 0
         if not count:
             begins.append(i)
@@ -194,100 +202,79 @@ def cut(samples, rule):
     return begins
 
 
-def rule_of_size(size):
-    return size // 2, size // 2, 2 * size
-
-
 # ---- dataset.phm (M 4)
-
-class Segment:
-    def __init__(self, at, content, attrs, samples, size, first):
-        self.at, self.content, self.attrs, self.first = at, content, attrs, first
-        self.samples, self.size, self.lines = int(samples), int(size), []
-
-
-class Manifest:
-    def __init__(self, file):
-        self.file, self.rule, self.detail, self.attrs, self.classes, self.segments = file, None, None, [], {}, []
-
 
 def parse_manifest(file, data):
     need(len(data) <= MAX_MANIFEST, file, 0, "more than 1 GiB")
     need(data.endswith(b"\n"), file, len(data), "the last line does not end with LF")
-    manifest, at = Manifest(file), 0
-    for number, raw in enumerate(data[:-1].split(b"\n")):
+    manifest, at = SimpleNamespace(file=file, rule=None, detail="", attrs=[], classes=[], segments=[]), 0
+    for number, line in enumerate(data[:-1].split(b"\n")):
         try:
-            manifest_line(manifest, number, raw.decode("utf-8"), at)
-        except ValueError as error:                     # also UnicodeDecodeError, and what from_text refuses
-            raise Fault(file, at, error)
-        at += len(raw) + 1
+            manifest_line(manifest, number, line.decode(), at)
+        except ValueError as error:                         # UnicodeDecodeError and what int() and from_text() refuse, too
+            raise Fault(file, at, error) from None
+        at += len(line) + 1
     need(manifest.segments, file, at, "no segment")
-    for i, seg in enumerate(manifest.segments):
-        need(i == 0 or manifest.segments[i - 1].first < seg.first, file, seg.at, "segments are not in key order")
+    manifest.classes = set(manifest.classes)
+    for before, seg in zip([None] + manifest.segments, manifest.segments):
+        need(not before or before.first < seg.first, file, seg.at, "segments are not in key order")
         if manifest.detail == "samples":
-            need(seg.samples == len(seg.lines), file, seg.at, f"{seg.samples} samples, but {len(seg.lines)} lines")
-            need(seg.size == sum(line[1] for line in seg.lines), file, seg.at, "bytes are not those of the lines")
-            need(seg.first == seg.lines[0][3], file, seg.at, "first key is not that of the first line")
-            need(all(a[3] < b[3] for a, b in zip(seg.lines, seg.lines[1:])), file, seg.at, "samples are not in key order")
+            keys = [key for _, _, _, key in seg.lines]
+            need(len(keys) == seg.samples and sum(line[1] for line in seg.lines) == seg.bytes, file, seg.at, "samples or bytes are not those of the lines")
+            need(keys[0] == seg.first and keys == sorted(set(keys)), file, seg.at, "samples are not in key order, or the first key is another")
     return manifest
 
 
 def manifest_line(manifest, number, line, at):
-    def match(pattern, what):
-        found = re.fullmatch(pattern, line)
-        if not found:
-            raise ValueError(f"not a line `{what}`")
-        return found.groups()
+    def check(ok, text="not the line that belongs here"):
+        if not ok:
+            raise ValueError(text)
+        return ok
 
-    def numbers(*texts):
-        if max(map(int, texts)) >= 1 << 64:
-            raise ValueError("a number that needs more than 64 bits")
+    def match(pattern):
+        return check(re.fullmatch(pattern, line)).groups()
+
+    def integer(text):
+        check(int(text) < 1 << 64, "a number that needs more than 64 bits")
+        return int(text)
 
     def key_of(text):
         key = from_text(text)
-        if key_fault(key):
-            raise ValueError(key_fault(key))
+        check(not key_fault(key), key_fault(key))
         return key
 
     word = line.split(" ")[0]
     if number < 3:
-        match(re.escape(("packhorse-manifest 1", "hash sha256", "order key")[number]), "fixed line")
+        check(line == FIXED[number])
     elif number == 3:
-        rule = match(f"cut keyhash min=({NUM}) spread=({NUM}) max=({NUM})", "cut keyhash min= spread= max=")
-        numbers(*rule)
-        manifest.rule = tuple(map(int, rule))
-        if manifest.rule[2] < 8_192 or manifest.rule != rule_of_size(manifest.rule[2] // 2):
-            raise ValueError("the cut rule is not that of a size of 4,096 or more")
+        manifest.rule = tuple(map(integer, match(f"cut keyhash min={NUM} spread={NUM} max={NUM}")))
+        size = manifest.rule[2] // 2
+        check(size >= 4096 and manifest.rule == rule_of_size(size), "not the numbers of a size of 4,096 or more")
     elif number == 4:
-        manifest.detail, = match("detail (segments|samples)", "detail segments or samples")
+        manifest.detail, = match("detail (segments|samples)")
     elif number == 5:
-        manifest.attrs = match("attrs((?: [^ ]+)*)", "attrs NAME...")[0].split(" ")[1:]
-        if manifest.attrs != sorted(set(manifest.attrs)) or not all(map(good_name, manifest.attrs)):
-            raise ValueError("names of attributes are wrong, or not in byte order")
+        manifest.attrs = match("attrs((?: [^ ]+)*)")[0].split(" ")[1:]
+        check(all(map(good_name, manifest.attrs)), "name of an attribute")
+        check(manifest.attrs == sorted(set(manifest.attrs)), "names are not in byte order")
     elif word == "class" and not manifest.segments:
-        index, text = match(f"class ({NUM}) (.*)", "class INDEX NAME")
-        name = from_text(text)
-        if int(index) != len(manifest.classes) or name in manifest.classes:
-            raise ValueError("class lines are not numbered 0, 1, 2, or a name stands twice")
-        manifest.classes[name] = int(index)
+        index, text = match(f"class {NUM} (.*)")
+        check(int(index) == len(manifest.classes), "classes are not numbered 0, 1, 2 ...")
+        manifest.classes.append(from_text(text))
+        check(len(set(manifest.classes)) == len(manifest.classes), "two classes of one name")
     elif word == "seg":
-        content, attrs, samples, size, first = match(f"seg ({HEX}) ({HEX}) ({NUM}) ({NUM}) (.*)", "seg ...")
-        numbers(samples, size)
-        if not 1 <= int(samples) <= MAX_SAMPLES or len(manifest.segments) == MAX_SEGMENTS:
-            raise ValueError("too many samples or segments, or no sample")
-        manifest.segments.append(Segment(at, content, attrs, samples, size, key_of(first)))
+        content, attrs, samples, size, first = match(f"seg {HEX} {HEX} {NUM} {NUM} (.*)")
+        check(1 <= int(samples) <= MAX_SAMPLES, "number of samples")
+        check(len(manifest.segments) < MAX_SEGMENTS, "more than 8,192 segments")
+        manifest.segments.append(SimpleNamespace(at=at, content=content, attrs=attrs, samples=int(samples), bytes=integer(size), first=key_of(first), lines=[]))
     elif word == "sample" and manifest.detail == "samples" and manifest.segments:
-        leaf, size, attrs, key = match(f"sample ({HEX}) ({NUM}) ([^ ]+) (.*)", "sample LEAF BYTES ATTRS KEY")
-        numbers(size)
-        if not set(parse_attrs(attrs)) <= set(manifest.attrs):
-            raise ValueError("an attribute that the line `attrs` does not name")
-        manifest.segments[-1].lines.append((leaf, int(size), attrs, key_of(key)))
+        leaf, size, attrs, key = match(f"sample {HEX} {NUM} ([^ ]+) (.*)")
+        check(set(parse_attrs(attrs)) <= set(manifest.attrs), "an attribute that `attrs` does not name")
+        manifest.segments[-1].lines.append((leaf, integer(size), attrs, key_of(key)))
     else:
-        match("[^ ]+(?: [^ ]+)*", "of words with single spaces")
-        if word in ("packhorse-manifest", "hash", "order", "cut", "detail", "attrs", "sample") or manifest.classes or manifest.segments:
-            raise ValueError(f"a line `{word}` does not belong here")
-        if word == "need":
-            raise ValueError("needs what this reader does not know")
+        match("[^ ]+(?: [^ ]+)*")
+        known = [fixed.split(" ")[0] for fixed in FIXED] + ["cut", "detail", "attrs", "sample", "class"]
+        check(word not in known and not manifest.classes and not manifest.segments, f"a line `{word}` does not belong here")
+        check(word != "need", f"`{line}`: this reader knows no such thing")
 
 
 def good_name(name):
@@ -296,28 +283,23 @@ def good_name(name):
 
 # ---- index/ab/<digest>.phi (M 5)
 
-class Index:
-    def __init__(self):
-        self.keys, self.samples = [], []      # per sample: its fields, each (name, size, SHA-256)
-
-
-def padded(length, unit=8):
-    return (length + unit - 1) // unit * unit
-
-
-def header(file, data, magic, known=0):
-    """The first 16 bytes, which are alike in the three binary files. Returns the required feature bits."""
+def check_header(file, data, magic, known=0):
+    """The first 16 bytes, which are alike in the three kinds of binary files. Returns the required feature bits."""
     need(len(data) >= 64, file, len(data), "too short for its header")
     need(data[:8] == magic, file, 0, "not the magic of this kind of file")
     version, zero, features = struct.unpack_from("<HHI", data, 8)
-    need(version == 1, file, 8, "not format version 1")
-    need(zero == 0, file, 10, "not zero")
-    need(not features & ~known, file, 12, "required features that this reader does not know")
+    need(version == 1 and zero == 0, file, 8, "not format version 1")
+    need(not features & ~known, file, 12, "requires features that this reader does not know")
     return features
 
 
+def zeros(file, data, start, end):
+    need(not any(data[start:end]), file, start, "not zero")
+
+
 def parse_index(file, data):
-    header(file, data, b"\x89PHI\r\n\x1a\n")
+    """(keys, samples): each sample is a list of its fields (name, size, SHA-256)."""
+    check_header(file, data, b"\x89PHI\r\n\x1a\n")
     n, m, k, total, c, b, zero = struct.unpack_from("<QQQQIIQ", data, 16)
     need(1 <= n <= MAX_SAMPLES, file, 16, "number of samples")
     need(n <= m < 1 << 32, file, 24, "number of fields")
@@ -326,78 +308,64 @@ def parse_index(file, data):
     fields_at, names_at = 64 + 16 * n, 64 + 16 * n + 48 * m
     keys_at = names_at + padded(b)
     need(len(data) == keys_at + padded(k), file, len(data), "length is not that which the header gives")
-    need(not any(data[names_at + b:keys_at]), file, names_at + b, "padding is not zero")
-    need(not any(data[keys_at + k:]), file, keys_at + k, "padding is not zero")
+    zeros(file, data, names_at + b, keys_at)
+    zeros(file, data, keys_at + k, len(data))
 
     names, at, end = [], names_at, names_at + b
     for _ in range(c):
-        need(at + 2 <= end, file, at, "names pass their section")
-        length, = struct.unpack_from("<H", data, at)
+        length = int.from_bytes(data[at:at + 2], "little")
         need(at + 2 + length <= end, file, at, "names pass their section")
-        names.append(bytes(data[at + 2:at + 2 + length]))
+        names.append(data[at + 2:at + 2 + length])
         need(len(names) < 2 or names[-2] < names[-1], file, at, "field names are not in byte order")
         at += 2 + length
     need(at == end, file, at, "bytes after the last field name")
 
-    index, key_start, field_start, used, size_sum = Index(), 0, 0, set(), 0
+    keys, samples, used, size_sum, key_start, field_start = [], [], set(), 0, 0, 0
     for i in range(n):
-        at = 64 + 16 * i
-        key_end, field_end = struct.unpack_from("<QQ", data, at)
-        need(key_start < key_end <= k, file, at, "end of the key")
-        need(field_start < field_end <= m, file, at + 8, "end of the fields")
-        key = bytes(data[keys_at + key_start:keys_at + key_end])
+        key_end, field_end = struct.unpack_from("<QQ", data, 64 + 16 * i)
+        need(key_start < key_end <= k, file, 64 + 16 * i, "end of the key")
+        need(field_start < field_end <= m, file, 72 + 16 * i, "end of the fields")
+        key, fields, last = data[keys_at + key_start:keys_at + key_end], [], -1
         need(not key_fault(key), file, keys_at + key_start, key_fault(key))
-        need(not index.keys or index.keys[-1] < key, file, keys_at + key_start, "keys are not in order")
-        fields, last = [], -1
-        for j in range(field_start, field_end):
-            at = fields_at + 48 * j
+        need(not keys or keys[-1] < key, file, keys_at + key_start, "keys are not in order")
+        for at in range(fields_at + 48 * field_start, fields_at + 48 * field_end, 48):
             size, name, zero = struct.unpack_from("<QII", data, at)
-            need(last < name < c, file, at + 8, "number of the field name")
-            need(zero == 0, file, at + 12, "not zero")
-            fields.append((names[name], size, bytes(data[at + 16:at + 48])))
+            need(last < name < c and zero == 0, file, at + 8, "number of the field name")
+            fields.append((names[name], size, data[at + 16:at + 48]))
             used.add(name)
             size_sum, last = size_sum + size, name
-        index.keys.append(key)
-        index.samples.append(fields)
+        keys.append(key)
+        samples.append(fields)
         key_start, field_start = key_end, field_end
     need(key_start == k, file, 32, "bytes of all keys")
     need(field_start == m, file, 24, "number of fields is not that of the samples")
     need(size_sum == total, file, 40, "payload bytes are not the sum of the sizes")
     need(len(used) == c, file, names_at, "a field name that no field has")
-    return index
-
-
-def check_index(root, file):
-    data = read(root, file)
-    index = parse_index(file, data)
-    content = tree([sample_leaf(key, fields) for key, fields in zip(index.keys, index.samples)])
-    need(content.hex() == Path(file).stem, file, 0, "tree is not that of the file's name")
-    return data, index
+    return keys, samples
 
 
 # ---- attrs/ab/<digest>.pha (M 6)
 
 def parse_attributes(file, data, keys):
     """For each sample {name: (type, value)}."""
-    header(file, data, b"\x89PHA\r\n\x1a\n")
+    check_header(file, data, b"\x89PHA\r\n\x1a\n")
     n, c, zero, digest = struct.unpack_from("<QII32s", data, 16)
     need(n == len(keys), file, 16, "number of samples is not that of the index")
     need(zero == 0, file, 28, "not zero")
-    need(digest == sha256(b"".join(struct.pack("<I", len(key)) + key for key in keys)), file, 32, "digest of the keys")
+    need(digest == sha256(*(u32(len(key)) + key for key in keys)), file, 32, "digest of the keys")
     attrs, at, last = [{} for _ in keys], 64, ""
     for _ in range(c):
         need(at + 16 <= len(data), file, at, "column passes the end of the file")
-        name_length, kind, zero, zeros, length = struct.unpack_from("<HBBIQ", data, at)
-        need(kind in (STRING, INT, FLOAT, BOOL), file, at + 2, "type of the column")
-        need(zero == zeros == 0, file, at + 3, "not zero")
-        start = at + 16 + padded(name_length)
+        name_length, kind, zero, zero2, length = struct.unpack_from("<HBBIQ", data, at)
+        name_end, start = at + 16 + name_length, at + 16 + padded(name_length)
         end = start + padded(length)
         need(end <= len(data), file, at, "column passes the end of the file")
-        name = str(data[at + 16:at + 16 + name_length], "latin-1")
+        name = str(data[at + 16:name_end], "latin-1")
         need(good_name(name) and last < name, file, at + 16, "name of the column, or not in byte order")
-        need(not any(data[at + 16 + name_length:start]), file, at + 16 + name_length, "padding is not zero")
-        need(not any(data[start + length:end]), file, start + length, "padding is not zero")
-        values = column(file, start, memoryview(data)[start:start + length], kind, n)
+        need(kind in (STRING, INT, FLOAT, BOOL) and zero == zero2 == 0, file, at + 2, "type of the column")
+        zeros(file, data, name_end, start)
+        zeros(file, data, start + length, end)
+        values = parse_column(file, start, data[start:start + length], kind, n)
         need(any(value is not None for value in values), file, at, "a column that is null throughout")
         for sample, value in zip(attrs, values):
             if value is not None:
@@ -407,100 +375,83 @@ def parse_attributes(file, data, keys):
     return attrs
 
 
-def column(file, at, data, kind, n):
+def parse_column(file, at, data, kind, n):
     """The values of one column, None for null. `at` is where `data` lies in the file."""
     if kind == BOOL:
         need(len(data) == n and not any(byte > 2 for byte in data), file, at, "data of a boolean column")
         return [(False, True, None)[byte] for byte in data]
     if kind in (INT, FLOAT):
         need(len(data) == 8 * n + (n + 7) // 8, file, at, "length of a number column")
-        bits = int.from_bytes(data[8 * n:], "little")
-        need(not bits >> n, file, at + len(data) - 1, "bits after the last sample")
-        values = []
-        for i, (value,) in enumerate(struct.iter_unpack("<q" if kind == INT else "<d", data[:8 * n])):
-            there, stored = bits >> i & 1, data[8 * i:8 * i + 8]
-            canonical = stored if kind == INT else value == value and float_bits(value)
-            need(stored == (canonical if there else bytes(8)), file, at + 8 * i, "NaN, -0 or a null that is not 0")
-            values.append(value if there else None)
-        return values
-    need(len(data) >= 8, file, at, "length of a string column")
-    d, zero = struct.unpack_from("<II", data)
+        there = int.from_bytes(data[8 * n:], "little")
+        need(not there >> n, file, at + len(data) - 1, "bits after the last sample")
+        values = [value for value, in struct.iter_unpack("<q" if kind == INT else "<d", data[:8 * n])]
+        for i, value in enumerate(values):
+            stored, canonical = data[8 * i:8 * i + 8], struct.pack("<q", value) if kind == INT else float_bits(value)
+            need(stored == (canonical if there >> i & 1 else bytes(8)), file, at + 8 * i, "NaN, -0, or a null that is not 0")
+        return [value if there >> i & 1 else None for i, value in enumerate(values)]
+    need(len(data) >= 8 + 4 * n, file, at, "length of a string column")
+    d, zero, *numbers = struct.unpack_from(f"<II{n}I", data)
     need(zero == 0, file, at + 4, "not zero")
-    texts_at = 8 + 4 * n + 4 * d
-    need(texts_at <= len(data), file, at, "number of values passes the column")
-    numbers, lengths = struct.unpack_from(f"<{n}I", data, 8), struct.unpack_from(f"<{d}I", data, 8 + 4 * n)
-    need(texts_at + sum(lengths) == len(data), file, at, "lengths of the values are not that of the column")
-    texts, start = [], texts_at
-    for length in lengths:
-        texts.append(bytes(data[start:start + length]))
+    need(8 + 4 * n + 4 * d <= len(data), file, at, "number of values")
+    texts, start = [], 8 + 4 * n + 4 * d
+    for length in struct.unpack_from(f"<{d}I", data, 8 + 4 * n):
+        texts.append(data[start:start + length])
         need(len(texts) < 2 or texts[-2] < texts[-1], file, at + start, "values are not in byte order")
         start += length
-    need(max(numbers) <= d, file, at + 8, "number of a value")
-    need(set(numbers) | {d} == set(range(d + 1)), file, at + 8, "a value that no sample has")
+    need(start == len(data), file, at, "lengths of the values are not that of the column")
+    need({*numbers, d} == {*range(d + 1)}, file, at + 8, "number of a value, or a value that no sample has")
     return [texts[number] if number < d else None for number in numbers]
-
-
-def check_attributes(root, file, keys):
-    attrs = parse_attributes(file, read(root, file), keys)
-    digest = tree([attr_leaf(key, values) for key, values in zip(keys, attrs)])
-    need(digest.hex() == Path(file).stem, file, 0, "tree is not that of the file's name")
-    return attrs
 
 
 # ---- shard/ab/<digest>.phs (S)
 
-def parse_shard(file, data, crc=crc32c):
+def parse_shard(file, data):
     """Checks all but the payloads. Returns the extents (offset, stored, raw, CRC, codec) and the bytes of the index."""
     end = len(data) - 128
     need(end >= 64, file, len(data), "too short for header and footer")
-    foot = struct.unpack_from("<6Q4I32sQHHIII8s", data, end)
-    ext_at, count, idx_at, idx_len, meta_at, meta_len = foot[:6]
-    ext_crc, idx_crc, meta_crc, head_crc, digest, length, version, zero, features, zero2, foot_crc, magic = foot[6:]
+    (ext_at, count, idx_at, idx_len, meta_at, meta_len, ext_crc, idx_crc, meta_crc, head_crc, digest, length, version, zero, features, zero2,
+     foot_crc, magic) = struct.unpack_from("<6Q4I32sQHHIII8s", data, end)
     need(magic == b"\x89PHE\r\n\x1a\n", file, end + 120, "not the magic of a footer")
-    need(crc(data[end:end + 116]) in (foot_crc, None), file, end + 116, "CRC-32C of the footer")
+    need(crc32c(data[end:end + 116]) == foot_crc, file, end + 116, "CRC-32C of the footer")
     need(length == len(data), file, end + 96, "length of the file")
-    need(version == 1, file, end + 104, "not format version 1")
-    need(zero == 0 and zero2 == 0, file, end + 106, "not zero")
-    need(header(file, data, b"\x89PHS\r\n\x1a\n", known=1) == features, file, end + 108, "feature bits are not those of the header")
-    need(not any(data[16:64]), file, 16, "not zero")
-    need(crc(data[:64]) in (head_crc, None), file, end + 60, "CRC-32C of the header")
-    need(64 <= ext_at <= end and ext_at % 64 == 0 and count <= end // 32, file, end, "offset or number of the extents")
-    need(idx_at == ext_at + 32 * count, file, end + 16, "index does not follow the extents")
+    need(version == 1 and zero == zero2 == 0, file, end + 104, "not format version 1")
+    need(check_header(file, data, b"\x89PHS\r\n\x1a\n", known=1) == features, file, end + 108, "feature bits are not those of the header")
+    zeros(file, data, 16, 64)
+    need(crc32c(data[:64]) == head_crc, file, end + 60, "CRC-32C of the header")
+    need(64 <= ext_at <= idx_at and ext_at % 64 == 0 and idx_at == ext_at + 32 * count, file, end, "offset or number of the extents")
     need(meta_at == idx_at + idx_len, file, end + 32, "metadata does not follow the index")
     need(meta_len <= 65_536 and padded(meta_at + meta_len) == end, file, end + 40, "footer does not follow the metadata")
-    need(not any(data[meta_at + meta_len:end]), file, meta_at + meta_len, "padding is not zero")
-    for at, size, stored, field in (ext_at, 32 * count, ext_crc, 48), (idx_at, idx_len, idx_crc, 52), (meta_at, meta_len, meta_crc, 56):
-        need(crc(data[at:at + size]) in (stored, None), file, end + field, f"CRC-32C of the section at {at}")
+    zeros(file, data, meta_at + meta_len, end)
+    for start, stop, crc, field in (ext_at, idx_at, ext_crc, 48), (idx_at, meta_at, idx_crc, 52), (meta_at, meta_at + meta_len, meta_crc, 56):
+        need(crc32c(data[start:stop]) == crc, file, end + field, f"CRC-32C of the section at {start}")
 
-    metadata, stem = bytes(data[meta_at:meta_at + meta_len]), Path(file).name[:-len(".phs")]
-    need(bool(metadata) == bool(features & 1), file, meta_at, "metadata without compression, or the other way round")
-    facts = [re.fullmatch(rb"([^ \n]+) ([^\n]+)", line) for line in metadata.split(b"\n")[:-1]]
-    need(all(facts) and metadata[-1:] in (b"", b"\n"), file, meta_at, "metadata is not of lines `name value`")
-    need([fact[1] for fact in facts] == sorted({fact[1] for fact in facts}), file, meta_at, "metadata is not sorted by name")
-    need(stem == digest.hex() + ("." + sha256(metadata).hex()[:8] if metadata else ""), file, end + 64, "not the file's name")
+    metadata = data[meta_at:meta_at + meta_len]
+    facts = re.findall(rb"([^ \n]+) [^\n]+\n", metadata)
+    need(re.fullmatch(rb"([^ \n]+ [^\n]+\n)*", metadata) and facts == sorted(set(facts)), file, meta_at, "metadata is not of lines `name value`, by name")
+    need(bool(metadata) == bool(features), file, meta_at, "metadata without compression, or the other way round")
+    name = digest.hex() + (f".{sha256(metadata).hex()[:8]}" if metadata else "") + ".phs"
+    need(Path(file).name == name, file, end + 64, f"the file's name should be {name}")
 
     extents, at = [], 64
-    for j in range(count):
-        here = ext_at + 32 * j
-        *extent, zeros = struct.unpack_from("<QQQIB3s", data, here)
+    for here in range(ext_at, idx_at, 32):
+        *extent, zero = struct.unpack_from("<QQQIB3s", data, here)
         offset, stored, raw, _, codec = extent
-        need(offset == at, file, here, f"record does not lie at {at}")
-        need(offset + stored <= ext_at, file, here + 8, "record passes the extents")
+        need(offset == at and offset + stored <= ext_at, file, here, f"record does not lie at {at}, or passes the extents")
         need(codec == 0 and stored == raw or codec == 1 and features and stored * 100 <= raw * 95, file, here + 8, "lengths or codec")
-        need(zeros == bytes(3), file, here + 29, "not zero")
+        need(zero == bytes(3), file, here + 29, "not zero")
         at = padded(offset + stored, 64)
-        need(not any(data[offset + stored:at]), file, offset + stored, "padding is not zero")
+        zeros(file, data, offset + stored, at)
         extents.append(extent)
-    need(at == ext_at, file, ext_at, "extents do not follow the payloads")
-    return extents, bytes(data[idx_at:meta_at])
+    need(at == ext_at, file, end, "extents do not follow the payloads")
+    return extents, data[idx_at:meta_at]
 
 
-def payload(file, data, extent, size, digest, crc=crc32c):
+def payload(file, data, extent, size, digest):
     """The bytes of one field; None where they are compressed and this Python cannot decompress them."""
-    offset, stored, raw, check, codec = extent
-    need(raw == size, file, offset, "raw length is not the size in the index")
+    offset, stored, raw, crc, codec = extent
     record = data[offset:offset + stored]
-    need(crc(record) in (check, None), file, offset, "CRC-32C of the record")
+    need(raw == size, file, offset, "raw length is not the size in the index")
+    need(crc32c(record) == crc, file, offset, "CRC-32C of the record")
     if codec == 1:
         if not zstd:
             return None
@@ -508,44 +459,27 @@ def payload(file, data, extent, size, digest, crc=crc32c):
         try:
             record = frame.decompress(record, max_length=raw + 1)
         except zstd.ZstdError as error:
-            raise Fault(file, offset, error)
+            raise Fault(file, offset, error) from None
         need(frame.eof and not frame.unused_data, file, offset, "not one zstd frame of the raw length")
     need(len(record) == raw and sha256(record) == digest, file, offset, "SHA-256 of the field")
     return record
 
 
-def check_shard(root, file, index_bytes, index, crc):
-    """Returns the number of compressed records that could not be looked into."""
-    with Mapped(root, file) as data:
-        extents, copy = parse_shard(file, data, crc)
-        need(copy == index_bytes, file, extents[-1][0] if extents else 64, "the index inside is not the .phi file")
-        fields = [field for sample in index.samples for field in sample]
-        need(len(extents) == len(fields), file, len(data) - 120, "number of extents is not that of the fields")
-        return [payload(file, data, e, size, digest, crc) for e, (_, size, digest) in zip(extents, fields)].count(None)
-
-
-# ---- files of a pack; the lock (M 7)
+# ---- files of a pack, the lock (M 7)
 
 def read(root, file):
     try:
         return (root / file).read_bytes()
     except OSError as error:
-        raise Fault(file, 0, error.strerror)
+        raise Fault(file, 0, error.strerror) from None
 
 
-class Mapped:
-    def __init__(self, root, file):
-        self.root, self.file = root, file
-
-    def __enter__(self):
-        try:
-            with open(self.root / self.file, "rb") as handle:
-                return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:
-            raise Fault(self.file, 0, error)
-
-    def __exit__(self, *_):
-        pass
+def mapped(root, file):
+    try:
+        with open(root / file, "rb") as handle:
+            return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:                  # ValueError: an empty file
+        raise Fault(file, 0, error) from None
 
 
 def index_file(digest):
@@ -556,56 +490,84 @@ def attrs_file(digest):
     return f"attrs/{digest[:2]}/{digest}.pha"
 
 
+def segment_of(file):
+    """The content digest in the name of a shard file, or None."""
+    found = re.fullmatch(r"shard/([0-9a-f]{2})/(\1[0-9a-f]{62})(\.[0-9a-f]{8})?\.phs", file)
+    return found and found[2]
+
+
 def parse_lock(file, data):
     """{file: SHA-256}, in the order of the lock."""
     lock, at, last = {}, 0, ""
     need(data.endswith(b"\n"), file, len(data), "the last line does not end with LF")
     for line in data[:-1].split(b"\n"):
-        found = re.fullmatch(rf"({HEX})  (shard/([0-9a-f]{{2}})/\3[0-9a-f]{{62}}(?:\.[0-9a-f]{{8}})?\.phs)", line.decode("latin-1"))
-        need(found, file, at, "not a line `<SHA-256>  <path of a shard>`")
+        found = re.fullmatch(f"{HEX}  (.*)", line.decode("latin-1"))
+        need(found and segment_of(found[2]), file, at, "not a line `<SHA-256>  <path of a shard>`")
         need(last < found[2], file, at, "not sorted by path")
         lock[found[2]], last, at = found[1], found[2], at + len(line) + 1
     return lock
 
 
-def shard_of(lock, digest):
-    """The file in force for a segment: the one that the lock names."""
-    files = [file for file in lock if file.split("/")[2].startswith(digest)]
+def shard_in_force(lock, digest):
+    """A segment may have several shard files, compressed in different ways; the lock names the one that is read."""
+    files = [file for file in lock if segment_of(file) == digest]
     need(len(files) == 1, "shard.sha256", 0, f"{len(files)} files of segment {digest}, not one")
     return files[0]
 
 
-# ---- commands
+# ---- the commands
+
+def check_index(root, file, digest):
+    data = read(root, file)
+    keys, samples = parse_index(file, data)
+    need(tree([sample_leaf(*pair) for pair in zip(keys, samples)]).hex() == digest, file, 0, "its tree has another digest")
+    return SimpleNamespace(data=data, keys=keys, samples=samples, sizes=[sum(field[1] for field in fields) for fields in samples])
+
+
+def check_attributes(root, file, digest, keys):
+    attrs = parse_attributes(file, read(root, file), keys)
+    need(tree([attr_leaf(*pair) for pair in zip(keys, attrs)]).hex() == digest, file, 0, "its tree has another digest")
+    return attrs
+
+
+def check_shard(root, file, index):
+    """Returns the number of compressed records that could not be looked into, and the SHA-256 of the file."""
+    data = mapped(root, file)
+    extents, copy = parse_shard(file, data)
+    need(copy == index.data, file, 0, "the index inside is not the .phi file")
+    fields = [field for sample in index.samples for field in sample]
+    need(len(extents) == len(fields), file, len(data) - 120, "number of extents is not that of the fields")
+    return [payload(file, data, extent, *field[1:]) for extent, field in zip(extents, fields)].count(None), hashlib.sha256(data).hexdigest()
+
 
 def check_manifest(manifest, segments):
-    """The manifest against the index and attributes of its segments, and the rules about all keys together."""
+    """The manifest against indexes and attributes, and the rules about all keys together."""
     samples = []
     for seg, (index, attrs) in zip(manifest.segments, segments):
         def line(ok, text):
             need(ok, manifest.file, seg.at, text)
 
-        sizes = [sum(field[1] for field in fields) for fields in index.samples]
-        line(seg.samples == len(index.keys) and seg.size == sum(sizes), "samples or bytes are not those of the index")
+        line(seg.samples == len(index.keys) and seg.bytes == sum(index.sizes), "samples or bytes are not those of the index")
         line(seg.first == index.keys[0], "first key is not that of the index")
-        line(not samples or samples[-1][0] < seg.first, "a segment begins before the end of the one above")
+        line(not samples or samples[-1][0] < seg.first, "a segment begins before the one above ends")
         line({name for values in attrs for name in values} <= set(manifest.attrs), "an attribute that `attrs` does not name")
-        for kind, value in (values["class"] for values in attrs if "class" in values):
-            line(kind != STRING or value in manifest.classes, f"class `{to_text(value)}` has no line")
+        line({values["class"][1] for values in attrs if "class" in values} <= manifest.classes, "a class without a `class` line")
         if manifest.detail == "samples":
-            line(seg.lines == [(sample_leaf(key, fields).hex(), size, attrs_text(values), key) for key, fields, size, values
-                               in zip(index.keys, index.samples, sizes, attrs)], "sample lines are not those of index and attributes")
-        samples += zip(index.keys, sizes)
+            leaves = map(sample_leaf, index.keys, index.samples)
+            line(seg.lines == [(leaf.hex(), size, attrs_text(values), key) for leaf, size, values, key in
+                               zip(leaves, index.sizes, attrs, index.keys)], "`sample` lines are not those of index and attributes")
+        samples += zip(index.keys, index.sizes)
     keys = {key for key, _ in samples}
     for key in keys:
-        for i, byte in enumerate(key):
-            need(byte != 0x2F or key[:i] not in keys, manifest.file, 0, f"`{to_text(key[:i])}` is a key and a folder")
-    firsts = [samples[i][0] for i in cut(samples, manifest.rule)]
-    need(firsts == [seg.first for seg in manifest.segments], manifest.file, 0, "the cut rule gives other segments")
+        for slash in re.finditer(b"/", key):
+            need(key[:slash.start()] not in keys, manifest.file, 0, f"a key is a folder of `{to_text(key)}`")
+    begins = [samples[i][0] for i in cut(samples, manifest.rule)]
+    need(begins == [seg.first for seg in manifest.segments], manifest.file, 0, "the cut rule gives other segments")
 
 
-def verify(root, crc, version):
-    """All faults found, the current manifest, and a note."""
-    faults, known, unread = [], set(), 0
+def verify(root):
+    """All faults; the manifest; how many records could not be decompressed."""
+    faults, known, shards, hashes, done = [], set(), {}, {}, {}
 
     def attempt(check, *args):
         try:
@@ -613,106 +575,197 @@ def verify(root, crc, version):
         except Fault as fault:
             faults.append(fault)
 
-    def whole_manifest(file, digest):
-        data = read(root, file)
-        need(digest in (None, hashlib.sha256(data).hexdigest()), file, 0, "version id is another")
-        return parse_manifest(file, data)
+    def once(name, check, *args):
+        if name not in done:
+            done[name] = attempt(check, root, name, *args)
+        return done[name]
 
-    files = sorted(p.relative_to(root).as_posix() for top in ("index", "attrs", "shard") for p in (root / top).rglob("*") if not p.is_dir())
-    manifest = attempt(whole_manifest, "dataset.phm", version)
+    manifest = attempt(lambda: parse_manifest("dataset.phm", read(root, "dataset.phm")))
     lock = attempt(lambda: parse_lock("shard.sha256", read(root, "shard.sha256")))
     if not manifest or lock is None:
         return faults, None, 0
-    history = [attempt(whole_manifest, p.relative_to(root).as_posix(), p.stem) for p in sorted((root / "history").glob("*.phm"))]
-    cache = {}
-    for each in [manifest] + [m for m in history if m]:
+    versions = [manifest]
+    for path in sorted((root / "history").glob("*.phm")):
+        name, data = f"history/{path.name}", path.read_bytes()
+        attempt(need, hashlib.sha256(data).hexdigest() == path.stem, name, 0, "version id is another")
+        versions.append(attempt(parse_manifest, name, data))
+    files = sorted(path.relative_to(root).as_posix() for top in ("index", "attrs", "shard") for path in (root / top).rglob("*") if not path.is_dir())
+    for file in files:
+        shards.setdefault(segment_of(file), []).append(file)
+
+    for version in filter(None, versions):
         segments = []
-        for seg in each.segments:
-            index_name, attrs_name = index_file(seg.content), attrs_file(seg.attrs)
-            shards = [f for f in files if re.fullmatch(rf"shard/../{seg.content}(\.[0-9a-f]{{8}})?\.phs", f)]
-            known.update(shards)
-            for name in (index_name, attrs_name):       # a file of an older version may be gone
-                if name not in cache and (each is manifest or (root / name).exists()):
-                    if name == index_name:
-                        cache[name] = attempt(check_index, root, name)
-                        if cache[name]:
-                            unread += sum(attempt(check_shard, root, f, *cache[name], crc) or 0 for f in shards)
-                    elif cache.get(index_name):
-                        cache[name] = attempt(check_attributes, root, name, cache[index_name][1].keys)
-            known.update((index_name, attrs_name))
-            segments.append((cache[index_name][1] if cache.get(index_name) else None, cache.get(attrs_name)))
-            if each is manifest:
-                attempt(shard_of, lock, seg.content)
+        for seg in version.segments:
+            names, index, attrs = (index_file(seg.content), attrs_file(seg.attrs)), None, None
+            known.update(names, shards.get(seg.content, ()))
+            if version is manifest:
+                attempt(shard_in_force, lock, seg.content)
+            if version is manifest or (root / names[0]).exists():           # files of older versions may be gone
+                index = once(names[0], check_index, seg.content)
+            if index and (version is manifest or (root / names[1]).exists()):
+                attrs = once(names[1], check_attributes, seg.attrs, index.keys)
+            for file in shards.get(seg.content, ()) if index else ():
+                hashes[file] = once(file, check_shard, index)
+            segments.append((index, attrs))
         if all(index and attrs is not None for index, attrs in segments):
-            attempt(check_manifest, each, segments)
+            attempt(check_manifest, version, segments)
     current = {seg.content for seg in manifest.segments}
     for file, digest in lock.items():
-        attempt(check_locked, root, file, digest, current)
+        attempt(need, segment_of(file) in current, "shard.sha256", 0, f"{file} is of no segment of this version")
+        attempt(need, (root / file).exists(), file, 0, "the lock names it, but it is not there")
+        attempt(need, not hashes.get(file) or hashes[file][1] == digest, file, 0, "SHA-256 is not that of the lock")
     for file in files:
         attempt(need, file in known, file, 0, "unknown file")
-    return faults, manifest, unread
+    return faults, manifest, sum(unread for unread, _ in filter(None, hashes.values()))
 
 
-def check_locked(root, file, digest, current):
-    need(file.split("/")[2][:64] in current, "shard.sha256", 0, f"{file} is of no segment of this version")
-    with Mapped(root, file) as data:
-        need(hashlib.sha256(data).hexdigest() == digest, file, 0, "SHA-256 is not that of the lock")
+def keys_and_samples(root, seg):
+    return parse_index(index_file(seg.content), read(root, index_file(seg.content)))
 
 
 def cat(root, key):
-    manifest = parse_manifest("dataset.phm", read(root, "dataset.phm"))
-    i = bisect.bisect([seg.first for seg in manifest.segments], key) - 1
-    seg = manifest.segments[max(i, 0)]
-    index = parse_index(index_file(seg.content), read(root, index_file(seg.content)))
-    if key not in index.keys:
-        sys.exit(f"no key {to_text(key)}")
-    fields = [(i, field) for i, sample in enumerate(index.samples) for field in sample]
-    file = shard_of(parse_lock("shard.sha256", read(root, "shard.sha256")), seg.content)
-    with Mapped(root, file) as data:
-        extents, _ = parse_shard(file, data)
-        for extent, (i, (name, size, digest)) in zip(extents, fields):
-            if index.keys[i] == key and name == b"data":
-                found = payload(file, data, extent, size, digest)
-                sys.stdout.buffer.write(found if found is not None else sys.exit("this Python has no zstd"))
+    segments = parse_manifest("dataset.phm", read(root, "dataset.phm")).segments
+    seg = segments[max(0, bisect.bisect([seg.first for seg in segments], key) - 1)]
+    keys, samples = keys_and_samples(root, seg)
+    if key not in keys:
+        raise ValueError(f"no key `{to_text(key)}`")
+    number = keys.index(key)
+    names = [name for name, _, _ in samples[number]]
+    field = names.index(b"data") if b"data" in names else 0
+    file = shard_in_force(parse_lock("shard.sha256", read(root, "shard.sha256")), seg.content)
+    data = mapped(root, file)
+    extent = parse_shard(file, data)[0][sum(map(len, samples[:number])) + field]
+    found = payload(file, data, extent, *samples[number][field][1:])
+    if found is None:
+        raise ValueError(f"`{to_text(key)}` is compressed, and this Python has no zstd")
+    return found
 
 
-def main():
-    parser = argparse.ArgumentParser(description="Reads packs in format version 1.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("verify", "list", "cat", "vectors"):
-        command = commands.add_parser(name)
-        if name == "vectors":
-            command.add_argument("file", nargs="?", type=Path, default=Path(__file__).resolve().parent.parent / "fixtures/v1/vectors.json")
-        else:
-            command.add_argument("pack", type=Path)
-        if name == "cat":
-            command.add_argument("key", help="in text form")
-        if name == "verify":
-            command.add_argument("--no-crc", action="store_true", help="skip CRC-32C; each SHA-256 is checked all the same")
-            command.add_argument("--id", help="version id that the manifest must have")
-    args = parser.parse_args()
-    if args.command == "vectors":
-        import format_vectors
-        args.file.write_text(format_vectors.text(), encoding="ascii")
-    elif args.command == "list":
-        for seg in parse_manifest("dataset.phm", read(args.pack, "dataset.phm")).segments:
-            for key in parse_index(index_file(seg.content), read(args.pack, index_file(seg.content))).keys:
+# ---- test vectors (M 9)
+
+ABOUT = """Test vectors of format version 1, made by `tools/read_pack.py vectors`, which knows docs/format alone. Bytes are hexadecimal digits; bytes that
+repeat are {"repeat": hex, "count": n}. u64 numbers (size, h, weight, spread, min, max) and int values are decimal strings, float values the 16 digits of
+the bits, most significant first. Leaf i of a tree is SHA-256 of u64(i). Generated samples of `cuts`: for i = 0 to count - 1 the key is `key` with i as
+%06d, the size (multiplier * i * i mod modulus) + least; `begins` are the keys, as text, of the samples that begin segments. `float_words` rests
+on a reading of the page: digits without exponent, no fraction where it is 0, `inf`; among shortest decimals the one nearest to the value."""
+
+
+def long_hex(data):
+    return {"repeat": data[:1].hex(), "count": len(data)} if len(data) > 1000 else data.hex()
+
+
+def vectors():
+    picture, empty = b"not really a picture\n", b""
+
+    def sample(key, **fields):
+        rows = [(name.encode(), len(data), sha256(data)) for name, data in sorted(fields.items())]
+        return {"key": long_hex(key), "fields": [{"name": name.decode(), "size": str(size), "sha256": digest.hex()} for name, size, digest in rows],
+                "leaf": sample_leaf(key, rows).hex()}
+
+    def listed(attrs):
+        form = {STRING: bytes.hex, INT: str, FLOAT: lambda v: struct.pack(">d", v).hex(), BOOL: bool}
+        return [{"name": name, "type": ("string", "int", "float", "bool")[kind - 1], "value": form[kind](value)}
+                for name, (kind, value) in sorted(attrs.items())]
+
+    none, label, split = {}, {"class": (STRING, b"owl")}, {"class": (STRING, b"owl"), "split": (STRING, b"train")}
+    mixed = {"class": (STRING, b"\xfe"), "count": (INT, -5), "hard": (BOOL, True), "seen": (BOOL, False), "weight": (FLOAT, 0.25)}
+    ints = {"a": (INT, 0), "b": (INT, (1 << 63) - 1), "c": (INT, -1 << 63)}
+    strings = {"a": (STRING, b""), "b": (STRING, b"-"), "c": (STRING, b"-d,=:%"), "d": (STRING, b"c "), "e": (STRING, "\u00e9-\u2028".encode()),
+               "f": (STRING, b"i:5"), "g": (STRING, b"\x00\x1f\x7f\xff"), "A": (STRING, b"upper case sorts first")}
+    floats = [{"x": (FLOAT, value)} for value in (0.5, -2.25, 0.1, 0.1 + 0.2)]
+    zeros_too = [{"x": (FLOAT, value)} for value in (0.0, -0.0, float("inf"), float("-inf"), 5e-324)]
+    plain = [{"x": (FLOAT, value)} for value in (0.0, 1.0, -3.0, 1e15, 1e16, 1e22, 2.0 ** 60, 1e-5, 1e-7, 1.5e300, 5e-324, float("inf"), float("-inf"))]
+
+    def ends():
+        for key in (b"a", b"train/cat/cat-0001.jpg", b"c/000001.jpg", b"\xff\xfe"):
+            h = cut_hash(key)
+            for spread in (2048, 134_217_728, 1 << 39, (1 << 64) - 1):
+                least = (h * spread >> 64) + 1
+                for weight in {129, least - 1, least, (1 << 64) - 1}:
+                    yield key, h, weight, spread
+        key = next(b"%d" % i for i in range(100) if cut_hash(b"%d" % i) % 2 == 0)
+        yield from ((key, cut_hash(key), cut_hash(key) // 2 + more, 1 << 63) for more in (0, 1))        # both products equal, then not
+        yield key, cut_hash(key), 1, 0
+
+    def cut_case(size, samples, given):
+        rule = dict(zip(("min", "spread", "max"), map(str, rule_of_size(size))))
+        return {"size": str(size), "rule": rule, "samples": given, "begins": [samples[i][0].decode() for i in cut(samples, rule_of_size(size))]}
+
+    def generated(size, count, key, multiplier, modulus, least):
+        samples = [(b"%s%06d.jpg" % (key.encode(), i), multiplier * i * i % modulus + least) for i in range(count)]
+        return cut_case(size, samples, {"count": count, "key": f"{key}%06d.jpg", "multiplier": multiplier, "modulus": modulus, "least": least})
+
+    def explicit(size, *sizes):
+        samples = [(b"k%d" % i, value) for i, value in enumerate(sizes)]
+        return cut_case(size, samples, [{"key": key.hex(), "size": str(value)} for key, value in samples])
+
+    good = [b"a", b"a/b", b"...", b"..a/b..", b" ", b"-", b"a\n", b"\xff\xfe/\x01", "\u00e9".encode(), b"a" * 65_535]
+    bad = [b"", b"/", b"/a", b"a/", b"a//b", b".", b"..", b"./a", b"a/.", b"a/./b", b"a/../b", b"../a", b"a\0b", b"a" * 65_536]
+    texts = [b"", b"plain", b" two  spaces ", b"100%", b"%41", b"\x00\t\n\r\x1f", b"\x7f", b"\xc3", b"\xe2\x80", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80",
+             b"\xf8", b"a\xffb", b"\x80\xc3\xa9", b"\xc3\xc3\xa9", b"\xe2\x82\xc3\xa9", b"\xc3%A9", b"-,=:"] + \
+        [text.encode() for text in ("\u00e9", "e\u0301", "\u0085", "\u2028", "\ufeff", "\uffff", "\U0001f989", "\U0010ffff")]
+    bad_texts = ["%", "a%", "%4", "%G0", "%41", "%20", "%2D", "%2F", "%c3", "%C3%A9", "%e2%80", "%E2%80%A8", "%F0%9F%A6%89", "%%", "%2525%", "\t", "a\nb", "\x7f"]
+    bad_words = ["", "x", "=", "x=a,x=a", "y=a,x=a", "x=a,", ",x=a", "x=-a", "x=a:b", "x=a=b", "x=%61", "x=%2d", "x=a%2Db", "x=%", "x=c:1", "x=i:", "x=i:05", "x=i:+5",
+                 "x=i:-0", "x=i:5.0", "x=i:9223372036854775808", "x=i:-9223372036854775809", "x=f:", "x=f:nan", "x=f:NaN", "x=f:0.10", "x=f:-0", "x=f:.5", "x=f:+0.5",
+                 "x=f:0.1000000000000000055", "x=f: 0.5", "x=b:", "x=b:1", "x=b:True", "-,x=a", "x=a,-"]
+    for read_text, case in [(from_text, text) for text in bad_texts] + [(parse_attrs, word) for word in bad_words]:
+        try:
+            raise AssertionError(f"`{case}` is not refused: {read_text(case)}")
+        except ValueError:
+            pass
+    assert all(map(key_fault, bad)) and not any(map(key_fault, good)) and all(from_text(to_text(data)) == data for data in texts)
+    assert all(parse_attrs(attrs_text(attrs)) == attrs for attrs in [none, label, split, mixed, ints, strings] + floats + plain)
+
+    def words(cases):
+        return [{"attributes": listed(attrs), "word": attrs_text(attrs)} for attrs in cases]
+
+    most = (1 << 64) - 1
+    return {
+        "about": ABOUT.split("\n"),
+        "keys": {"good": list(map(long_hex, good)), "refused": list(map(long_hex, bad))},
+        "text_forms": {"good": [{"bytes": data.hex(), "text": to_text(data)} for data in texts], "refused": bad_texts},
+        "sample_leaves": [sample(b"train/cat/cat-0001.jpg", data=picture), sample(b"a", cls=b"7", jpg=picture), sample(b"a", data=empty),
+                          sample(b"\xff\xfe/caf\xe9.jpg", data=picture), sample(b"a" * 65_535, data=picture)],
+        "attribute_leaves": [{"key": long_hex(key), "attributes": listed(attrs), "leaf": attr_leaf(key, attrs).hex()} for key, attrs in
+                             [(b"a", none), (b"a", label), (b"a", split), (b"\xff", mixed), (b"a" * 65_535, none), (b"a", ints), (b"a", strings)]
+                             + [(b"a", attrs) for attrs in floats + zeros_too]],
+        "refused_floats": ["7ff8000000000000", "7ff0000000000001", "fff8000000000000"],
+        "trees": [{"leaves": n, "root": tree([sha256(struct.pack("<Q", i)) for i in range(n)]).hex()} for n in [*range(10), 1000]],
+        "ends": [{"key": key.hex(), "h": str(h), "weight": str(weight), "spread": str(spread), "ends": cut_ends(key, weight, spread)}
+                 for key, h, weight, spread in sorted(set(ends()))],
+        "cuts": [generated(4096, 5000, "c/", 1, 4000, 100), generated(65_536, 5000, "c/", 1, 4000, 100), generated(4097, 500, "c/", 1, 4000, 100),
+                 generated(4096, 500, "", 7, 20_011, 0), generated(1 << 40, 300_000, "e/", 0, 1, 0),
+                 explicit(1 << 62, most - 130, most - 130, 0, 1 << 61, 1 << 62, (1 << 63) - 130, (1 << 63) - 131, 1 << 62, 1 << 62),
+                 explicit(1 << 40, most, most, 1, most)],
+        "attribute_words": {"good": words([none, label, split, mixed, ints, strings] + floats), "refused": bad_words},
+        "float_words": words(plain),
+        "crc32c": [{"bytes": long_hex(data), "crc": f"{crc32c(data):08x}"} for data in (b"", b"123456789", bytes(32), b"\xff" * 32, bytes(range(32)), b"a" * 1_000_000)],
+    }
+
+
+def main(command="", *args):
+    if command == "vectors" and len(args) < 2:
+        file = Path(args[0]) if args else Path(__file__).resolve().parent.parent / "fixtures/v1/vectors.json"
+        file.write_text(json.dumps(vectors(), indent=1) + "\n", encoding="ascii")
+    elif command == "list" and len(args) == 1:
+        for seg in parse_manifest("dataset.phm", read(Path(args[0]), "dataset.phm")).segments:
+            for key in keys_and_samples(Path(args[0]), seg)[0]:
                 sys.stdout.buffer.write(to_text(key).encode() + b"\n")
-    elif args.command == "cat":
-        cat(args.pack, from_text(args.key))
-    else:
-        faults, manifest, unread = verify(args.pack, (lambda data: None) if args.no_crc else crc32c, args.id)
-        for fault in faults[:20]:
-            print(fault)
+    elif command == "cat" and len(args) == 2:
+        sys.stdout.buffer.write(cat(Path(args[0]), from_text(args[1])))
+    elif command == "verify" and len(args) == 1:
+        faults, manifest, unread = verify(Path(args[0]))
         if faults:
-            sys.exit(1)
-        print(f"ok: {sum(s.samples for s in manifest.segments)} samples, {sum(s.size for s in manifest.segments)} bytes")
+            return "\n".join(map(str, faults[:20])) + (f"\nand {len(faults) - 20} more" if len(faults) > 20 else "")
+        print(f"ok: {sum(seg.samples for seg in manifest.segments)} samples, {sum(seg.bytes for seg in manifest.segments)} bytes")
         if unread:
-            print(f"not decompressed, this Python has no zstd: {unread} records")
+            print(f"not decompressed, as this Python has no zstd: {unread} records, their CRC-32C checked only")
+    else:
+        return __doc__
 
 
 if __name__ == "__main__":
     try:
-        main()
+        sys.exit(main(*sys.argv[1:]))
     except (Fault, ValueError) as problem:
         sys.exit(str(problem))

@@ -53,7 +53,7 @@ pub(crate) struct Pack {
     /// What to do about a file or folder that cannot be read; skipped ones are listed, and the exit code is 1
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     pub(crate) on_error: OnError,
-    /// Threads that hash and write; 16 more wait for the disk. Changes no byte [default: the processors allowed]
+    /// Threads that hash and write; others read ahead and sync. Changes no byte [default: the processors allowed]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
     /// Size of a segment, such as 64MiB; 4KiB to 1TiB [default: 256MiB, or that of the pack]
@@ -97,6 +97,9 @@ pub(crate) struct TreeArgs {
     /// Take hidden files in
     #[arg(long)]
     pub(crate) hidden: bool,
+    /// Start from the defaults, not from the options above that the pack was made with
+    #[arg(long)]
+    pub(crate) forget: bool,
 }
 
 #[derive(Args, Clone, Copy)]

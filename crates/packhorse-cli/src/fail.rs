@@ -13,7 +13,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if closed {
         return ExitCode::SUCCESS;
     }
-    print::error(&format!("{error:#}"));
+    print::error(&error.to_string());
     if let Some(hint) = error.downcast_ref::<Error>().and_then(hint) {
         print::hint(&hint);
     }

@@ -1,7 +1,7 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::{AtomicFile, Digest, Field, Fields, KeyRef, Malformed, Result, SegmentIndex};
+use crate::{AtomicFile, Digest, Error, Field, Fields, KeyRef, Malformed, Result, SegmentIndex};
 
 /// Where one field's payload lies in a container file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,19 +91,29 @@ pub trait Container: Send + Sync {
     /// Returns where in the pack [`Container::begin`]'s file for this segment belongs.
     fn path(&self, segment: Digest) -> PathBuf;
 
-    /// Finds the file of a segment in a pack, relative to it, also one that other options wrote.
+    /// Finds the files of a segment in a pack, relative to it: that of [`Container::path`] first, then those that other
+    /// options wrote, which have the same content.
+    fn files(&self, pack: &Path, segment: Digest) -> Vec<PathBuf>;
+
+    /// Returns the first of [`Container::files`].
     ///
     /// # Errors
     ///
     /// Fails where the pack has no such file.
-    fn find(&self, pack: &Path, segment: Digest) -> Result<PathBuf>;
+    fn find(&self, pack: &Path, segment: Digest) -> Result<PathBuf> {
+        let found = self.files(pack, segment).into_iter().next();
+        found.ok_or_else(|| Error::io("open", &pack.join(self.path(segment)))(io::ErrorKind::NotFound.into()))
+    }
 
-    /// Reads the places of a segment file's tables from its bytes, touching its end only.
+    /// Returns how many bytes at the end of a segment file [`Container::layout`] wants to see.
+    fn tail(&self) -> u64;
+
+    /// Reads the places of a segment file's tables from the end of a file of `len` bytes.
     ///
     /// # Errors
     ///
     /// Says what is damaged.
-    fn layout(&self, bytes: &[u8]) -> Result<Layout, Malformed>;
+    fn layout(&self, tail: &[u8], len: u64) -> Result<Layout, Malformed>;
 
     /// Reads a whole segment file, and checks every byte of it; `hash_file` asks for the SHA-256 of the file as well, which
     /// costs about a third more.

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use bincode::{Decode, Encode};
 
+use crate::error::{Error, Result};
+
 /// No encoded value is larger.
 const LIMIT: usize = 1 << 20;
 
@@ -75,8 +77,13 @@ pub struct SourceOptions {
 
 impl SourceOptions {
     /// Returns the options that a pack was made with; `None` where they are not known.
-    pub fn load(pack: &Path) -> Option<Self> {
-        LastRun::load(pack).ok()??.source
+    ///
+    /// # Errors
+    ///
+    /// Fails where they cannot be read, or are damaged.
+    pub fn load(pack: &Path) -> Result<Option<Self>> {
+        let last = LastRun::load(pack).map_err(Error::io("read", &LastRun::path(pack)))?;
+        Ok(last.and_then(|last| last.source))
     }
 }
 

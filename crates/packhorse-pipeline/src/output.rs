@@ -2,6 +2,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use packhorse_core::path_text;
 use packhorse_manifest::{MANIFEST, Manifest};
 use packhorse_reader::CONTAINERS;
 
@@ -26,12 +27,8 @@ impl Output {
                 let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
                 let known = |name: &str| names.iter().any(|found| found == name);
                 if !names.is_empty() && !known(MANIFEST) && !known("derived") {
-                    let some: Vec<_> = names.iter().take(3).map(|name| name.to_string_lossy()).collect();
-                    let what = format!(
-                        "{} holds other files, such as {}",
-                        packhorse_core::path_text(path),
-                        some.join(", ")
-                    );
+                    let some: Vec<_> = names.iter().take(3).map(|name| path_text(Path::new(name))).collect();
+                    let what = format!("{} holds other files, such as {}", path_text(path), some.join(", "));
                     return Err(Error::refused(what, "choose a folder that is new or empty"));
                 }
                 (names.is_empty(), false)

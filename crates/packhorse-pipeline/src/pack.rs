@@ -1,5 +1,6 @@
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use packhorse_core::{AtomicFile, Container, DATA, Digest, Disk, Field, Key, Sample, SegmentWriter, Storage};
@@ -63,6 +64,8 @@ const LARGE_COMPRESSED: u64 = 1 << 30;
 /// Threads that mostly wait for the disk.
 const READERS: usize = 16;
 const PUBLISHERS: usize = 4;
+/// Segments that wait for their sync.
+const MAX_WAITING: usize = 8;
 
 /// Packs a source into the folder `out`.
 ///
@@ -101,6 +104,7 @@ pub fn pack(
         pack: &run_folder,
         journal: Mutex::new(journal),
         checked: Mutex::default(),
+        waiting: AtomicUsize::new(0),
         progress,
     };
     let (mut failures, mut done);
@@ -126,6 +130,7 @@ pub fn pack(
             let lock = Lock::new(done.iter().map(|done| done.lock.clone()).collect());
             let new_version =
                 publisher.version(&output, &manifest, container.name(), &lock, options.source.clone())?;
+            remove_superseded(&container, &output.path, &manifest, &lock);
             Journal::remove(&output.derived());
             let mut findings = Findings::new();
             let (mut resumed, mut written) = (0, 0);
@@ -169,7 +174,9 @@ pub fn dry_run(
     progress: &dyn Progress,
 ) -> Result<DryRun> {
     let spool = tempfile::tempdir().map_err(Error::io("create a folder in", &std::env::temp_dir()))?;
-    let plan = Plan::scan(source, options.cut.unwrap_or_default(), spool.path(), progress)?;
+    let old = out.and_then(|out| packhorse_reader::Pack::open(out).ok()).map(|pack| pack.manifest().cut);
+    let cut = options.cut.or(old).unwrap_or_default();
+    let plan = Plan::scan(source, cut, spool.path(), progress)?;
     if plan.samples == 0 {
         return Err(nothing_to_pack(out.unwrap_or(Path::new("the source")), &plan.report));
     }
@@ -217,6 +224,20 @@ pub fn dry_run(
     })
 }
 
+/// Removes files that hold segments of this version in another encoding than that which the lock names: the lock names
+/// one file for each.
+fn remove_superseded(container: &dyn Container, pack: &Path, manifest: &Manifest, lock: &Lock) {
+    let kept: HashSet<&Path> = lock.lines.iter().map(|line| Path::new(&line.path)).collect();
+    for segment in &manifest.segments {
+        for path in container.files(pack, segment.content) {
+            if !kept.contains(&*path) {
+                // What stays is reported by `verify`, and removed by the next run.
+                let _ = std::fs::remove_file(pack.join(path));
+            }
+        }
+    }
+}
+
 /// Files and folders that so many segments make: three files each, their folders by two digits, and the rest.
 fn files_needed(segments: u64) -> u64 {
     3 * segments + 3 * segments.min(256) + 8
@@ -237,7 +258,7 @@ fn manifest(
     Manifest {
         cut,
         detail,
-        attributes: source.attributes().to_vec(),
+        attributes: plan.present.iter().map(|&i| source.attributes()[i].clone()).collect(),
         other: old.map(|old| old.other.clone()).unwrap_or_default(),
         classes,
         segments: done.iter().map(|done| done.segment.clone()).collect(),
@@ -263,8 +284,10 @@ struct Run<'a> {
     partial: std::path::PathBuf,
     pack: &'a Path,
     journal: Mutex<Journal>,
-    /// Plans of segments that this very run wrote or checked.
-    checked: Mutex<HashSet<Digest>>,
+    /// Plans of segments that this very run wrote, with the bytes written, or checked.
+    checked: Mutex<HashMap<Digest, u64>>,
+    /// Segments that are written and have no names yet.
+    waiting: AtomicUsize,
     progress: &'a dyn Progress,
 }
 
@@ -324,9 +347,9 @@ impl Run<'_> {
         Ok((done.into_iter().map(|(_, done)| done).collect(), unreadable))
     }
 
-    fn note_finished(&self, entry: Finished) -> Result<()> {
+    fn note_finished(&self, entry: Finished, written: u64) -> Result<()> {
         if let Ok(mut checked) = self.checked.lock() {
-            checked.insert(Digest(entry.plan));
+            checked.insert(Digest(entry.plan), written);
         }
         match self.journal.lock() {
             Ok(mut journal) => journal.add(entry),
@@ -374,13 +397,19 @@ impl<'a> Part<'a> {
                     unreadable.extend(failures);
                 }
             }
-            Ok(written) => publishing.spawn(move |_| {
-                first.take(self.publish(written).map(|ready| {
-                    if let Ok(mut done) = done.lock() {
-                        done.push((self.s, ready));
-                    }
-                }));
-            }),
+            Ok(written) => {
+                let waiting = self.run.waiting.fetch_add(1, Ordering::Relaxed);
+                let publish = move || {
+                    first.take(self.publish(written).map(|ready| {
+                        if let Ok(mut done) = done.lock() {
+                            done.push((self.s, ready));
+                        }
+                    }));
+                    self.run.waiting.fetch_sub(1, Ordering::Relaxed);
+                };
+                // Each waiting segment has open files: a worker that is ahead helps out.
+                if waiting < MAX_WAITING { publishing.spawn(move |_| publish()) } else { publish() }
+            }
         }
         Ok(())
     }
@@ -395,10 +424,10 @@ impl<'a> Part<'a> {
         let (content, attributes) = (Digest(finished.content), Digest(finished.attributes));
         let path = self.run.container.path(content);
         let pack = self.run.pack;
-        let known = self.run.checked.lock().is_ok_and(|checked| checked.contains(&planned.digest));
+        let known = self.run.checked.lock().ok().and_then(|checked| checked.get(&planned.digest).copied());
         let index = std::fs::read(pack.join(index_path(content))).unwrap_or_default();
         let columns = std::fs::read(pack.join(attributes_path(attributes))).unwrap_or_default();
-        if !known {
+        if known.is_none() {
             let Ok(checked) = self.run.container.check(&pack.join(&path), content, true) else {
                 return Ok(None);
             };
@@ -409,7 +438,7 @@ impl<'a> Part<'a> {
             if !good {
                 return Ok(None);
             }
-            self.run.note_finished(finished.clone())?;
+            self.run.note_finished(finished.clone(), 0)?;
         }
         let mut findings = Findings::new();
         // What the headers show was not written down: the files are looked at once more.
@@ -426,7 +455,8 @@ impl<'a> Part<'a> {
         let segment = segment(content, attributes, self.detail, &index, &columns);
         let segment = segment.map_err(|what| what.at(&pack.join(index_path(content))))?;
         let lock = LockLine { path: path.to_string_lossy().into_owned(), sha256: Digest(finished.file) };
-        Ok(Some(Done { segment, lock, findings, resumed: true, written: 0 }))
+        let written = known.unwrap_or(0);
+        Ok(Some(Done { segment, lock, findings, resumed: written == 0, written }))
     }
 
     /// Writes the segment's files under temporary names; or returns what could not be read.
@@ -539,13 +569,14 @@ impl<'a> Part<'a> {
         self.run.publisher.commit(written.file, &path)?;
         self.run.publisher.commit(written.index_file, &index_path(content))?;
         self.run.publisher.commit(written.columns_file, &attributes_path(attributes))?;
-        self.run.note_finished(Finished {
+        let finished = Finished {
             plan: self.planned().digest.0,
             content: content.0,
             attributes: attributes.0,
             file: written.sha256.0,
             file_len: written.len,
-        })?;
+        };
+        self.run.note_finished(finished, written.len)?;
         Ok(Done {
             segment: written.segment,
             lock: LockLine { path: path.to_string_lossy().into_owned(), sha256: written.sha256 },

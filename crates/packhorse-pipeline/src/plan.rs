@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     class_column: Option<usize>,
     pub(crate) segments: Vec<PlannedSegment>,
     pub(crate) classes: BTreeSet<Box<[u8]>>,
+    /// Attributes that some sample has, by their number.
+    pub(crate) present: BTreeSet<usize>,
     pub(crate) samples: u64,
     pub(crate) bytes: u64,
     /// Bytes that the pack takes without compression, tables included.
@@ -243,6 +245,7 @@ impl Builder {
                 class_column,
                 segments: Vec::new(),
                 classes: BTreeSet::new(),
+                present: BTreeSet::new(),
                 samples: 0,
                 bytes: 0,
                 needed: 0,
@@ -288,6 +291,8 @@ impl Builder {
         {
             plan.classes.insert(class.into());
         }
+        plan.present
+            .extend((0..).zip(&entry.values).filter(|(_, value)| **value != Value::Null).map(|(i, _)| i));
         plan.samples += 1;
         let total = plan.bytes.checked_add(entry.size);
         plan.bytes =

@@ -67,6 +67,10 @@ impl<'a> Publisher<'a> {
         source: Option<SourceOptions>,
     ) -> Result<bool> {
         let text = manifest.text();
+        if text.len() as u64 > packhorse_reader::MAX_MANIFEST {
+            let what = format!("the manifest would have {} bytes, more than 1 GiB", text.len());
+            return Err(Error::refused(what, "ask for --detail segments"));
+        }
         let partial = output.partial();
         let new = output.old.as_ref().is_none_or(|(_, old)| *old != text.as_bytes());
         if let Some((_, old)) = output.old.as_ref().filter(|_| new) {

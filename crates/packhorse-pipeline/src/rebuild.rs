@@ -3,7 +3,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use packhorse_core::Disk;
-use packhorse_core::{Container, Digest, IndexView, Malformed};
+use packhorse_core::{Container, Digest, IndexView, Malformed, encode_text};
 use packhorse_manifest::{
     AttributesView, CutRule, Cutter, Detail, Lock, LockLine, MANIFEST, Manifest, Segment, attributes_path,
     index_path,
@@ -60,6 +60,8 @@ pub fn check_manifest(pack: impl AsRef<Path>) -> Result<ManifestCheck> {
         wrong(path.clone(), "is not written as the format wants it".into());
     }
     let mut before: Option<Cutter> = None;
+    let mut named = BTreeSet::new();
+    let mut all_read = true;
     for line in &manifest.segments {
         let index_file = folder.join(index_path(line.content));
         let columns_file = folder.join(attributes_path(line.attributes));
@@ -91,11 +93,22 @@ pub fn check_manifest(pack: impl AsRef<Path>) -> Result<ManifestCheck> {
                 }
             }
             before = Some(cutter);
+            let attributes = AttributesView::new(&columns).map_err(bad(&columns_file))?;
+            named.extend(attributes.names().map(str::to_owned));
+            for class in attributes.distinct("class").map_err(bad(&columns_file))? {
+                if manifest.class_index(&class).is_none() {
+                    return Err((path.clone(), format!("class {} has no line", encode_text(&class, ""))));
+                }
+            }
             Ok(())
         })();
         if let Err((path, what)) = checked {
+            all_read = false;
             wrong(path, what);
         }
+    }
+    if all_read && !named.iter().eq(&manifest.attributes) {
+        wrong(path, "the attrs line does not name just the attributes that samples have".into());
     }
     Ok(check)
 }
@@ -117,8 +130,7 @@ struct Found {
 }
 
 /// Makes the manifest, the index files and the lock of a pack again from its container files and attributes, and
-/// publishes them. Reads and checks every byte of the container files. Returns the manifest and the number of samples whose
-/// attributes are lost.
+/// publishes them. Reads and checks every byte of the container files.
 ///
 /// The class list is that of a first pack: names in byte order. A pack with an earlier version needs that version's manifest,
 /// from `history/` or from git, for its numbers.
@@ -146,8 +158,12 @@ pub fn rebuild_manifest(
             "`packhorse manifest check` checks it; move it away to have it made again",
         ));
     }
+    // A pack that was copied without `derived` is one all the same.
+    let derived = pack.join("derived");
+    fs::create_dir_all(&derived).map_err(Error::io("create", &derived))?;
     let output = Output::take(pack)?;
     let found = read_containers(pack, container, progress)?;
+    one_version(&found)?;
     let columns = read_columns(pack)?;
     let mut segments = Vec::new();
     let mut attributes = BTreeSet::new();
@@ -233,6 +249,24 @@ fn read_containers(
         |found: &Found| IndexView::new(&found.index).and_then(|view| Ok(view.row(0)?.key.to_key())).ok();
     found.sort_by_cached_key(first);
     Ok(found)
+}
+
+/// Refuses segments that overlap: they are of different versions.
+fn one_version(found: &[Found]) -> Result<()> {
+    let ends = |found: &Found| {
+        let view = IndexView::new(&found.index)?;
+        Ok::<_, Malformed>((view.row(0)?.key.to_key(), view.row(view.len() - 1)?.key.to_key()))
+    };
+    for pair in found.windows(2) {
+        let [a, b] = pair else { continue };
+        let at = |what: Malformed| what.at(Path::new(&a.lock.path));
+        let (last, first) = (ends(a).map_err(at)?.1, ends(b).map_err(at)?.0);
+        if last >= first {
+            let what = format!("{} and {} both hold keys from {first} on", a.lock.path, b.lock.path);
+            return Err(Error::refused(what, "they are of different versions: move the files of one away"));
+        }
+    }
+    Ok(())
 }
 
 /// Reads all files of attributes, by the digest of the keys that they are for.

@@ -3,8 +3,10 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use packhorse_reader::Pack;
+use packhorse_core::DATA;
+use packhorse_reader::{Pack, Tables};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 
 use crate::error::{Error, Result};
@@ -62,20 +64,28 @@ pub fn unpack(
     progress.begin(Phase::Unpack, Some(pack.len()), Some(pack.manifest().bytes()));
 
     let workers = pool("unpack", threads.unwrap_or_else(|| 2 * default_threads()))?;
-    let runs = pack.len().div_ceil(RUN);
+    let runs: Vec<(usize, u64)> = (0..)
+        .zip(&pack.manifest().segments)
+        .flat_map(|(s, segment)| (0..segment.samples.div_ceil(RUN)).map(move |run| (s, run * RUN)))
+        .collect();
     let root = open_folder(CWD, &temporary.files).map_err(Error::io("open", &temporary.files))?;
-    let written = heaviest_first(&workers, &vec![1; runs as usize], |run| {
+    let open = OpenTables { pack: &pack, recent: Mutex::default() };
+    let written = heaviest_first(&workers, &vec![1; runs.len()], |run| {
+        let (s, start) = runs[run];
+        let tables = open.get(s)?;
         let mut writer = TreeWriter { root: &root, path: &temporary.files, folder: None };
         let mut buffer = Vec::new();
         let (mut files, mut bytes) = (0, 0);
-        for i in run as u64 * RUN..pack.len().min((run as u64 + 1) * RUN) {
-            let sample = pack.get(i)?;
-            let key = sample.key()?.as_bytes();
-            let is_file = sample.is_file()?;
-            for (n, field) in sample.fields()?.iter().enumerate() {
+        let index = tables.index()?;
+        for i in start..index.len().min(start + RUN) {
+            let row = index.row(i).map_err(tables.malformed())?;
+            let key = row.key.as_bytes();
+            let before = bytes;
+            for (j, field) in (row.first_field..).zip(index.fields(row)) {
+                let field = field.map_err(tables.malformed())?;
                 buffer.clear();
-                sample.read(n as u64, &mut buffer)?;
-                if is_file {
+                tables.read(row.key, j, &mut buffer)?;
+                if row.field_count == 1 && field.name == DATA {
                     writer.file(key, &buffer)?;
                 } else {
                     writer.file(&[key, b".", field.name.as_bytes()].concat(), &buffer)?;
@@ -83,7 +93,7 @@ pub fn unpack(
                 files += 1;
                 bytes += buffer.len() as u64;
             }
-            progress.advance(1, sample.fields()?.iter().map(|field| field.size).sum());
+            progress.advance(1, bytes - before);
         }
         Ok((files, bytes))
     })?;
@@ -91,6 +101,27 @@ pub fn unpack(
     temporary.publish(out)?;
     let (files, bytes) = written.into_iter().fold((0, 0), |(a, b), (files, bytes)| (a + files, b + bytes));
     Ok(UnpackReport { files, bytes })
+}
+
+/// The tables of the segments that are being unpacked: with runs in order, of one or two.
+struct OpenTables<'a> {
+    pack: &'a Pack,
+    recent: Mutex<Vec<(usize, Arc<Tables>)>>,
+}
+
+impl OpenTables<'_> {
+    fn get(&self, s: usize) -> Result<Arc<Tables>> {
+        let Ok(mut recent) = self.recent.lock() else { return Err(Error::Stopped) };
+        if let Some((_, tables)) = recent.iter().find(|(known, _)| *known == s) {
+            return Ok(tables.clone());
+        }
+        let tables = Arc::new(self.pack.tables(s)?);
+        if recent.len() >= 2 {
+            recent.remove(0);
+        }
+        recent.push((s, tables.clone()));
+        Ok(tables)
+    }
 }
 
 /// The folder beside the output that holds the files until they are whole.

@@ -2,6 +2,7 @@
 
 mod map;
 mod pack;
+mod plain;
 mod segment;
 
 use std::path::PathBuf;
@@ -10,7 +11,8 @@ use packhorse_core::Container;
 use packhorse_manifest::ManifestError;
 use packhorse_shard::{Compression, Shard};
 
-pub use pack::{Iter, Pack};
+pub use pack::{Iter, MAX_MANIFEST, Pack};
+pub use plain::{PlainSegment, Tables};
 pub use segment::{Sample, Segment};
 
 /// The containers that packs come in.

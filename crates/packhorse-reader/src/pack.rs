@@ -7,11 +7,12 @@ use packhorse_core::{Container, Digest, Key, KeyRef, Value};
 use packhorse_manifest::{AttributesView, MANIFEST, Manifest, attributes_path};
 
 use crate::map::Map;
+use crate::plain::{PlainSegment, Tables};
 use crate::segment::{Sample, Segment};
 use crate::{CONTAINERS, Error, Result};
 
-/// The longest manifest that is read.
-const MAX_MANIFEST: u64 = 1 << 30;
+/// The longest manifest that is read, in bytes.
+pub const MAX_MANIFEST: u64 = 1 << 30;
 
 /// An open pack.
 ///
@@ -113,10 +114,30 @@ impl Pack {
 
     #[cold]
     fn map_segment<'p>(&'p self, s: usize, cell: &'p OnceLock<Segment>) -> Result<&'p Segment> {
-        let content = self.manifest.segments[s].content;
-        let path = self.path.join(self.container.find(&self.path, content)?);
+        let (path, content) = self.file_of(s)?;
         let segment = Segment::open(self.container, path, content)?;
         Ok(cell.get_or_init(|| segment))
+    }
+
+    /// Opens the container file of segment `s` for plain reads, and reads its tables.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no such segment, or its file is missing or damaged.
+    pub fn tables(&self, s: usize) -> Result<Tables> {
+        let (path, content) = self.file_of(s)?;
+        PlainSegment::open(self.container, path, content)?.tables()
+    }
+
+    fn file_of(&self, s: usize) -> Result<(PathBuf, Digest)> {
+        let len = self.segments.len() as u64;
+        let line = self.manifest.segments.get(s).ok_or(Error::OutOfRange { index: s as u64, len })?;
+        Ok((self.path.join(self.container.find(&self.path, line.content)?), line.content))
+    }
+
+    /// Returns the segment that has this key if any has, by the first keys in the manifest.
+    pub fn segment_of(&self, key: KeyRef<'_>) -> Option<usize> {
+        self.manifest.segments.partition_point(|segment| segment.first_key.as_ref() <= key).checked_sub(1)
     }
 
     /// Returns the segment of sample `i` and the sample's number in it.
@@ -145,10 +166,7 @@ impl Pack {
     ///
     /// Fails where a container file is missing or damaged.
     pub fn position(&self, key: KeyRef<'_>) -> Result<Option<u64>> {
-        let Some(s) = self.manifest.segments.partition_point(|s| s.first_key.as_ref() <= key).checked_sub(1)
-        else {
-            return Ok(None);
-        };
+        let Some(s) = self.segment_of(key) else { return Ok(None) };
         let segment = self.segment(s)?;
         let found = segment.index()?.find(key);
         let found = found.map_err(|what| what.at(&self.path.join(self.container.name())))?;

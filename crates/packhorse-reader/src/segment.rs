@@ -6,6 +6,7 @@ use packhorse_core::{
 };
 
 use crate::map::Map;
+use crate::plain::PlainSegment;
 use crate::{Error, Result};
 
 /// One mapped container file.
@@ -16,19 +17,15 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Maps a container file; touches its end only.
+    /// Maps a container file whose end is what it should be.
     ///
     /// # Errors
     ///
     /// Fails where the file cannot be read, is damaged, or holds another segment than `content`.
     pub fn open(container: &dyn Container, path: PathBuf, content: Digest) -> Result<Self> {
-        let map = Map::open(path)?;
-        let layout = container.layout(&map).map_err(|what| what.at(map.path()))?;
-        if layout.digest != content {
-            let what = format!("holds segment {}, expected {content}", layout.digest);
-            return Err(Malformed::new(layout.index, what).at(map.path()).into());
-        }
-        let segment = Self { map, layout };
+        let plain = PlainSegment::open(container, path, content)?;
+        let layout = plain.layout;
+        let segment = Self { map: Map::of(&plain.file, plain.path)?, layout };
         segment.index()?;
         Ok(segment)
     }
@@ -151,26 +148,6 @@ impl<'p> Sample<'p> {
         let found = self.fields()?.iter().position(|field| field.name == name);
         let n = found.ok_or_else(|| self.no_field(name))?;
         self.payload(self.extent(n as u64)?)
-    }
-
-    /// Copies the payload of the `n`th field and checks it against its CRC-32C.
-    ///
-    /// A file that was cut since it was opened is an error here, never a signal.
-    ///
-    /// # Errors
-    ///
-    /// Fails where the file was cut or the bytes are not those that were packed.
-    pub fn read(&self, n: u64, buffer: &mut Vec<u8>) -> Result<()> {
-        self.segment.map.probe(self.segment.layout.extents, self.segment.layout.extent_count.min(1))?;
-        let extent = self.extent(n)?;
-        self.segment.map.probe(extent.offset, extent.stored)?;
-        let stored = self.segment.section(extent.offset, extent.stored);
-        let crc = crc32c::crc32c(stored);
-        if crc != extent.crc32c {
-            return Err(self.damaged(extent, format!("CRC-32C {crc:08x}, expected {:08x}", extent.crc32c)));
-        }
-        buffer.extend_from_slice(&self.payload(extent)?);
-        Ok(())
     }
 
     #[inline]

@@ -71,29 +71,39 @@ impl Container for Shard {
         folder(segment).join(name)
     }
 
-    fn find(&self, pack: &Path, segment: Digest) -> Result<PathBuf> {
+    fn files(&self, pack: &Path, segment: Digest) -> Vec<PathBuf> {
         let own = self.path(segment);
-        if pack.join(&own).try_exists().is_ok_and(|exists| exists) {
-            return Ok(own);
-        }
         let (folder, prefix) = (folder(segment), format!("{segment}."));
         let mut names: Vec<_> = std::fs::read_dir(pack.join(&folder))
             .into_iter()
             .flatten()
             .flatten()
-            .map(|entry| PathBuf::from(entry.file_name()))
-            .filter(|name| name.extension() == Some(OsStr::new(EXTENSION)))
-            .filter(|name| name.to_str().is_some_and(|name| name.starts_with(&prefix)))
+            .map(|entry| folder.join(entry.file_name()))
+            .filter(|path| path.extension() == Some(OsStr::new(EXTENSION)))
+            .filter(|path| {
+                path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(&prefix))
+            })
             .collect();
-        names.sort();
-        match names.into_iter().next() {
-            Some(name) => Ok(folder.join(name)),
-            None => Err(Error::io("open", &pack.join(own))(std::io::ErrorKind::NotFound.into())),
-        }
+        names.sort_by_key(|path| (*path != own, path.clone()));
+        names
     }
 
-    fn layout(&self, bytes: &[u8]) -> Result<Layout, Malformed> {
-        Ok(Footer::read(bytes, bytes.len() as u64)?.layout())
+    fn find(&self, pack: &Path, segment: Digest) -> Result<PathBuf> {
+        let own = self.path(segment);
+        // Almost every segment has just this file: a look at it costs less than a listing.
+        if pack.join(&own).try_exists().is_ok_and(|exists| exists) {
+            return Ok(own);
+        }
+        let found = self.files(pack, segment).into_iter().next();
+        found.ok_or_else(|| Error::io("open", &pack.join(own))(std::io::ErrorKind::NotFound.into()))
+    }
+
+    fn tail(&self) -> u64 {
+        footer::FOOTER
+    }
+
+    fn layout(&self, tail: &[u8], len: u64) -> Result<Layout, Malformed> {
+        Ok(Footer::read(tail, len)?.layout())
     }
 
     fn check(&self, path: &Path, segment: Digest, hash_file: bool) -> Result<Checked> {

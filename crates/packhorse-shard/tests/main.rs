@@ -22,7 +22,7 @@ fn fields_begin_at_multiples_of_64() {
     let pack = tempfile::tempdir().unwrap();
     let (path, _) = conformance::write(&Shard::default(), pack.path(), &conformance::samples(), 9);
     let bytes = fs::read(path).unwrap();
-    let layout = Shard::default().layout(&bytes).unwrap();
+    let layout = Shard::default().layout(&bytes, bytes.len() as u64).unwrap();
     for j in 0..layout.extent_count {
         assert_eq!(Extent::read(&bytes[layout.extents as usize..], j).unwrap().offset % 64, 0);
     }
@@ -41,7 +41,7 @@ fn compression_is_kept_only_where_it_pays() {
     // A reader that knows of no options finds it as well.
     assert_eq!(pack.path().join(Shard::default().find(pack.path(), digest).unwrap()), path);
     let bytes = fs::read(&path).unwrap();
-    let layout = shard.layout(&bytes).unwrap();
+    let layout = shard.layout(&bytes, bytes.len() as u64).unwrap();
     let [noise, text] = [0, 1].map(|j| Extent::read(&bytes[layout.extents as usize..], j).unwrap());
     assert_eq!(noise.stored, 2000);
     assert!(text.stored < 100);
@@ -61,6 +61,6 @@ proptest! {
         tail[104..106].copy_from_slice(&[1, 0]);
         let mut file = vec![0; len as usize];
         file.extend(tail);
-        let _ = Shard::default().layout(&file);
+        let _ = Shard::default().layout(&file, file.len() as u64);
     }
 }

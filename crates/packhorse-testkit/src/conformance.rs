@@ -70,7 +70,7 @@ pub fn what_is_written_is_found(container: &dyn Container) {
     assert_eq!(pack.path().join(container.find(pack.path(), digest).unwrap()), path);
     assert!(container.find(pack.path(), Digest::of(b"another")).is_err());
     let bytes = fs::read(&path).unwrap();
-    let layout = container.layout(&bytes).unwrap();
+    let layout = container.layout(&bytes, bytes.len() as u64).unwrap();
     assert_eq!(layout.digest, digest);
     let index = IndexView::new(&bytes[layout.index as usize..][..layout.index_len as usize]).unwrap();
     let mut total = 0;
@@ -132,7 +132,7 @@ pub fn flips_are_found_and_samples_named(container: &dyn Container) {
     samples.pop();
     let (path, digest) = write(container, pack.path(), &samples, 100);
     let good = fs::read(&path).unwrap();
-    let layout = container.layout(&good).unwrap();
+    let layout = container.layout(&good, good.len() as u64).unwrap();
     let names: Vec<_> = samples.iter().flat_map(|(key, fields)| fields.iter().map(move |_| key)).collect();
     for byte in 0..good.len() {
         let mut bad = good.clone();

@@ -10,7 +10,7 @@ pub use packhorse_pipeline::{
     Progress, Result, SourceOptions, Stat, UnpackReport, Verified, check_manifest, dry_run, pack,
     rebuild_manifest, stat, unpack, verify, verify_lock, verify_quick, verify_sample, verify_source,
 };
-pub use packhorse_reader::{Iter, Pack, Sample};
+pub use packhorse_reader::{Iter, Pack, Sample, Tables};
 pub use packhorse_shard::Compression;
 pub use packhorse_source::{
     Entry, Failure, KeyStyle, Labels, LeftOut, Links, OnError, Report, Rules, Source, Splits, Stamp, Tally,

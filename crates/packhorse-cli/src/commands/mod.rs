@@ -13,11 +13,11 @@ use packhorse::{KeyStyle, Labels, Links, OnError, Rules, SourceOptions, Splits, 
 use crate::args::{self, TreeArgs};
 
 /// Puts the options of the command line over those that the pack was made with.
-fn source_options(args: &TreeArgs, pack: &Path) -> SourceOptions {
-    let before =
-        SourceOptions::load(pack).unwrap_or(SourceOptions { labels: true, ..SourceOptions::default() });
+fn source_options(args: &TreeArgs, pack: &Path) -> Result<SourceOptions> {
+    let before = if args.forget { None } else { SourceOptions::load(pack)? };
+    let before = before.unwrap_or(SourceOptions { labels: true, ..SourceOptions::default() });
     let patterns = |now: &Vec<String>, before: Vec<String>| if now.is_empty() { before } else { now.clone() };
-    SourceOptions {
+    Ok(SourceOptions {
         labels: args.labels.map_or(before.labels, |labels| labels == args::From::Folder),
         split: args.split.map_or(before.split, |split| split == args::From::Folder),
         key_name: args.key.map_or(before.key_name, |key| key == args::KeyStyle::Name),
@@ -25,7 +25,7 @@ fn source_options(args: &TreeArgs, pack: &Path) -> SourceOptions {
         hidden: args.hidden || before.hidden,
         include: patterns(&args.include, before.include),
         exclude: patterns(&args.exclude, before.exclude),
-    }
+    })
 }
 
 /// Opens a folder as the options say.

@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
         args::OnError::Stop => OnError::Stop,
         args::OnError::Skip => OnError::Skip,
     };
-    let source_options = source_options(&args.tree, &args.out);
+    let source_options = source_options(&args.tree, &args.out)?;
     let source = tree(&args.src, &source_options, on_error)?;
     let mut options = PackOptions {
         cut: args.shard_size,

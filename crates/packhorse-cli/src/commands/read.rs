@@ -3,7 +3,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use packhorse::{Attributes, Key, Pack, Sample, Value, encode_text};
+use packhorse::{Attributes, FieldRow, Key, KeyRef, Pack, Value, encode_text, path_text};
 use serde_json::json;
 
 use crate::args::{Cat, Format, Ls};
@@ -11,34 +11,50 @@ use crate::args::{Cat, Format, Ls};
 pub(crate) fn ls(args: &Ls) -> Result<ExitCode> {
     let pack = Pack::open(&args.pack)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    for i in 0..pack.len() {
-        let sample = pack.get(i)?;
-        let key = sample.key()?;
-        if !key.as_bytes().starts_with(args.prefix.as_bytes()) {
-            continue;
-        }
-        if args.null {
-            out.write_all(key.as_bytes())?;
-            out.write_all(&[0])?;
-        } else if args.format == Format::Json {
-            writeln!(out, "{}", json_line(&pack, i, &sample)?)?;
-        } else if args.long {
-            let fields = sample.fields()?;
-            let bytes: u64 = fields.iter().map(|field| field.size).sum();
-            let (names, values): (Vec<_>, Vec<_>) = pack.attributes(i)?.into_iter().unzip();
-            let attributes = Attributes { names: &names, values: &values };
-            writeln!(out, "{i} {bytes} {} {attributes} {key}", fields[0].sha256)?;
-        } else {
-            writeln!(out, "{key}")?;
+    let mut i = 0;
+    for s in 0..pack.manifest().segments.len() {
+        let tables = pack.tables(s)?;
+        let index = tables.index()?;
+        for row in 0..index.len() {
+            let row = index.row(row).map_err(tables.malformed())?;
+            if row.key.as_bytes().starts_with(args.prefix.as_bytes()) {
+                let fields: Result<Vec<_>, _> = index.fields(row).collect();
+                let fields = fields.map_err(tables.malformed())?;
+                line(args, &pack, i, row.key, &fields, &mut out)?;
+            }
+            i += 1;
         }
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn json_line(pack: &Pack, i: u64, sample: &Sample<'_>) -> Result<serde_json::Value> {
-    let fields: Vec<_> = sample
-        .fields()?
+fn line(
+    args: &Ls,
+    pack: &Pack,
+    i: u64,
+    key: KeyRef<'_>,
+    fields: &[FieldRow<'_>],
+    out: &mut impl Write,
+) -> Result<()> {
+    if args.null {
+        out.write_all(key.as_bytes())?;
+        out.write_all(&[0])?;
+    } else if args.format == Format::Json {
+        writeln!(out, "{}", json_line(pack, i, key, fields)?)?;
+    } else if args.long {
+        let bytes: u64 = fields.iter().map(|field| field.size).sum();
+        let (names, values): (Vec<_>, Vec<_>) = pack.attributes(i)?.into_iter().unzip();
+        let attributes = Attributes { names: &names, values: &values };
+        writeln!(out, "{i} {bytes} {} {attributes} {key}", fields[0].sha256)?;
+    } else {
+        writeln!(out, "{key}")?;
+    }
+    Ok(())
+}
+
+fn json_line(pack: &Pack, i: u64, key: KeyRef<'_>, fields: &[FieldRow<'_>]) -> Result<serde_json::Value> {
+    let fields: Vec<_> = fields
         .iter()
         .map(|field| json!({ "name": field.name, "bytes": field.size, "sha256": field.sha256.to_string() }))
         .collect();
@@ -52,36 +68,33 @@ fn json_line(pack: &Pack, i: u64, sample: &Sample<'_>) -> Result<serde_json::Val
     let attributes: serde_json::Map<_, _> =
         pack.attributes(i)?.into_iter().map(|(name, found)| (name, value(found))).collect();
     Ok(
-        json!({ "index": i, "key": sample.key()?.to_string(), "fields": fields, "attributes": attributes, "label": pack.label(i)? }),
+        json!({ "index": i, "key": key.to_string(), "fields": fields, "attributes": attributes, "label": pack.label(i)? }),
     )
 }
 
 pub(crate) fn cat(args: &Cat) -> Result<ExitCode> {
     let pack = Pack::open(&args.pack)?;
-    let raw = pack.get_key(args.key.as_bytes())?;
-    let text = || args.key.to_str().and_then(|text| Key::from_text(text).ok());
-    let sample = match (raw, text()) {
-        (None, Some(key)) => pack.get_key(key.as_ref().as_bytes())?,
-        (found, _) => found,
-    };
-    let Some(sample) = sample else {
-        bail!(
-            "{} has no sample {}; `packhorse ls` lists them",
-            args.pack.display(),
-            encode_text(args.key.as_bytes(), "")
-        );
-    };
-    let n = match &args.field {
-        None => 0,
-        Some(name) => match sample.fields()?.iter().position(|field| field.name == name) {
-            Some(n) => n,
-            None => bail!("sample {} has no field {name}", sample.key()?),
-        },
-    };
-    let mut bytes = Vec::new();
-    sample.read(n as u64, &mut bytes)?;
-    let mut out = io::stdout().lock();
-    out.write_all(&bytes)?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    // The key as raw bytes first; the text form, as `ls` prints it, if that is none.
+    let raw = KeyRef::new(args.key.as_bytes()).map(KeyRef::to_key).ok();
+    let text = args.key.to_str().and_then(|text| Key::from_text(text).ok());
+    for key in [raw, text].into_iter().flatten() {
+        let Some(s) = pack.segment_of(key.as_ref()) else { continue };
+        let tables = pack.tables(s)?;
+        let index = tables.index()?;
+        let Some(i) = index.find(key.as_ref()).map_err(tables.malformed())? else { continue };
+        let row = index.row(i).map_err(tables.malformed())?;
+        let fields: Result<Vec<_>, _> = index.fields(row).collect();
+        let wanted = |field: &FieldRow<'_>| args.field.as_ref().is_none_or(|name| name == field.name);
+        let Some(n) = fields.map_err(tables.malformed())?.iter().position(wanted) else {
+            bail!("sample {key} has no field {}", args.field.as_deref().unwrap_or_default());
+        };
+        let mut bytes = Vec::new();
+        tables.read(row.key, row.first_field + n as u64, &mut bytes)?;
+        let mut out = io::stdout().lock();
+        out.write_all(&bytes)?;
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let key = encode_text(args.key.as_bytes(), "");
+    bail!("{} has no sample {key}; `packhorse ls` lists them", path_text(&args.pack))
 }

@@ -14,7 +14,7 @@ pub(crate) fn run(args: &Verify) -> Result<ExitCode> {
     let (pack, threads) = (&args.pack, args.threads);
     let mut what = String::new();
     let verified = if let Some(source) = &args.source {
-        let source = tree(source, &source_options(&args.tree, pack), OnError::Skip)?;
+        let source = tree(source, &source_options(&args.tree, pack)?, OnError::Skip)?;
         what += "equals its source";
         packhorse::verify_source(pack, &source, threads, &shown)
     } else if args.quick {

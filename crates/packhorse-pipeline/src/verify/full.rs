@@ -51,6 +51,7 @@ struct Found {
     file: Option<PathBuf>,
     cut: Option<CutState>,
     classes: BTreeSet<Box<[u8]>>,
+    attributes: BTreeSet<String>,
 }
 
 struct CutState {
@@ -91,7 +92,8 @@ pub fn verify(path: impl AsRef<Path>, threads: Option<usize>, progress: &dyn Pro
     let mut files = BTreeSet::new();
     let mut cut: Option<&CutState> = None;
     let manifest_path = pack.path().join(MANIFEST);
-    let mut classes = BTreeSet::new();
+    let (mut classes, mut attributes) = (BTreeSet::new(), BTreeSet::new());
+    let mut all_read = true;
     let mut wrong = Faults::default();
     let mut manifest_fault = |key: Option<Key>, what: String| {
         wrong.add(Fault {
@@ -107,6 +109,8 @@ pub fn verify(path: impl AsRef<Path>, threads: Option<usize>, progress: &dyn Pro
         rebuilt.segments.push(found.segment.clone().unwrap_or_else(|| manifest.segments[s].clone()));
         files.extend(found.file.clone());
         classes.extend(found.classes.iter().cloned());
+        attributes.extend(found.attributes.iter().cloned());
+        all_read &= found.segment.is_some();
         if let Some(key) = found.cut.as_ref().and_then(|cut| cut.inside.clone()) {
             manifest_fault(Some(key), "the cut rule begins a segment here".into());
         }
@@ -122,6 +126,9 @@ pub fn verify(path: impl AsRef<Path>, threads: Option<usize>, progress: &dyn Pro
             let name = packhorse_core::encode_text(&class, "").into_owned();
             manifest_fault(None, format!("class {name} has samples but no class line"));
         }
+    }
+    if all_read {
+        rebuilt.attributes = attributes.into_iter().collect();
     }
     if rebuilt.text().as_bytes() != pack.manifest_text() {
         let line = std::iter::zip(rebuilt.text().lines(), pack.manifest_text().split(|&b| b == b'\n'))
@@ -147,6 +154,7 @@ fn check_segment(pack: &Pack, s: usize) -> Result<Found> {
         file: None,
         cut: None,
         classes: BTreeSet::new(),
+        attributes: BTreeSet::new(),
     };
     let missing = |kind: FaultKind, path: PathBuf| Fault {
         kind,
@@ -214,14 +222,8 @@ fn check_segment(pack: &Pack, s: usize) -> Result<Found> {
             return Err(Malformed::new(0, what));
         }
         found.classes = attributes.distinct("class")?;
-        let unknown =
-            attributes.names().find(|name| !pack.manifest().attributes.iter().any(|known| known == name));
-        match unknown {
-            Some(name) => {
-                Err(Malformed::new(0, format!("column {name} is not in the manifest's attrs line")))
-            }
-            None => segment(line.content, digest, pack.manifest().detail, &index, &columns),
-        }
+        found.attributes = attributes.names().map(str::to_owned).collect();
+        segment(line.content, digest, pack.manifest().detail, &index, &columns)
     });
     match checked {
         Ok(segment) => found.segment = Some(segment),

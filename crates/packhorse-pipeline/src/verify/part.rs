@@ -6,7 +6,7 @@ use packhorse_manifest::{AttributesView, attributes_path, index_path};
 use packhorse_reader::Pack;
 
 use super::full::open;
-use super::{Fault, FaultKind, Faults, Verified};
+use super::{Fault, FaultKind, Verified};
 use crate::error::Result;
 use crate::progress::{Phase, Progress};
 use crate::schedule::{default_threads, heaviest_first, pool};
@@ -110,39 +110,45 @@ pub fn verify_sample(
 
 fn sample_segment(pack: &Pack, s: usize, share: f64, seed: u64) -> Verified {
     let mut part = Verified::default();
-    let mut faults = Faults::default();
-    let mut buffer = Vec::new();
-    let count = pack.manifest().segments[s].samples;
-    let mut check = |i: u64| -> packhorse_reader::Result<()> {
-        let sample = pack.segment(s)?.get(i)?;
-        for (n, field) in sample.fields()?.into_iter().enumerate() {
-            buffer.clear();
-            sample.read(n as u64, &mut buffer)?;
-            let found = Digest::of(&buffer);
-            if found != field.sha256 {
-                let what = format!("field {}: SHA-256 {found}, expected {}", field.name, field.sha256);
-                let key = Some(sample.key()?.to_key());
-                faults.add(Fault { kind: FaultKind::Container, path: None, key, offset: None, what });
-            }
-            part.bytes += field.size;
-        }
-        part.samples += 1;
-        Ok(())
+    let mut fault = |key, what| {
+        part.faults.add(Fault { kind: FaultKind::Container, path: None, key, offset: None, what });
     };
-    let mut failed = None;
-    for i in (0..count).filter(|i| drawn(seed ^ ((s as u64) << 32) ^ i, share)) {
-        if let Err(error) = check(i) {
-            let damaged = matches!(error, packhorse_reader::Error::Damaged { .. });
-            failed.get_or_insert_with(Vec::new).push(error.to_string());
-            if !damaged {
-                break;
+    let tables = match pack.tables(s) {
+        Ok(tables) => tables,
+        Err(error) => {
+            fault(Some(pack.manifest().segments[s].first_key.clone()), error.to_string());
+            return part;
+        }
+    };
+    let mut buffer = Vec::new();
+    let drawn =
+        (0..pack.manifest().segments[s].samples).filter(|i| drawn(seed ^ ((s as u64) << 32) ^ i, share));
+    for i in drawn {
+        let mut check = || -> packhorse_reader::Result<u64> {
+            let index = tables.index()?;
+            let row = index.row(i).map_err(tables.malformed())?;
+            let mut bytes = 0;
+            for (j, field) in (row.first_field..).zip(index.fields(row)) {
+                let field = field.map_err(tables.malformed())?;
+                buffer.clear();
+                tables.read(row.key, j, &mut buffer)?;
+                let found = Digest::of(&buffer);
+                if found != field.sha256 {
+                    let what = format!("field {}: SHA-256 {found}, expected {}", field.name, field.sha256);
+                    fault(Some(row.key.to_key()), what);
+                }
+                bytes += field.size;
             }
+            Ok(bytes)
+        };
+        match check() {
+            Ok(bytes) => {
+                part.samples += 1;
+                part.bytes += bytes;
+            }
+            Err(error) => fault(None, error.to_string()),
         }
     }
-    for what in failed.unwrap_or_default() {
-        faults.add(Fault { kind: FaultKind::Container, path: None, key: None, offset: None, what });
-    }
-    part.faults = faults;
     part
 }
 

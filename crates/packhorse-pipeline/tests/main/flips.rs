@@ -70,7 +70,8 @@ fn two_thousand_flipped_bits_are_all_reported() {
 
 /// Returns the sample whose payload has this byte of a shard.
 fn sample_at(name: &str, bytes: &[u8], at: u64) -> Option<String> {
-    let layout = name.ends_with(".phs").then(|| Shard::default().layout(bytes).unwrap())?;
+    let layout =
+        name.ends_with(".phs").then(|| Shard::default().layout(bytes, bytes.len() as u64).unwrap())?;
     let index = IndexView::new(&bytes[layout.index as usize..][..layout.index_len as usize]).unwrap();
     (0..layout.extent_count).find_map(|j| {
         let extent = Extent::read(&bytes[layout.extents as usize..], j).unwrap();

@@ -386,6 +386,53 @@ fn detail_is_chosen_once_and_kept() {
 }
 
 #[test]
+fn another_compression_takes_the_place_of_the_old_files() {
+    let place = Place::new(&fill(80, 9000));
+    place.pack("pack").unwrap();
+    let raw = bytes(&place.at("pack"));
+    let zstd = PackOptions { compression: Compression::Zstd(3), ..small() };
+    let report = pack(&place.source(), place.at("pack"), &zstd, &()).unwrap();
+    assert!(!report.new_version, "the manifest does not know of compression");
+    for check in
+        [verify(place.at("pack"), None, &()), packhorse_pipeline::verify_lock(place.at("pack"), None, &())]
+    {
+        let faults = check.unwrap().faults;
+        assert!(faults.is_empty(), "{faults:?}");
+    }
+    assert_ne!(bytes(&place.at("pack")), raw);
+    place.pack("pack").unwrap();
+    assert_eq!(bytes(&place.at("pack")), raw);
+}
+
+#[test]
+fn a_dry_run_cuts_as_the_pack_does() {
+    let place = Place::new(&fill(80, 40));
+    let real = place.pack("pack").unwrap();
+    let dry = dry_run(&place.source(), Some(&place.at("pack")), &PackOptions::default(), &()).unwrap();
+    assert_eq!(dry.segments, real.segments);
+}
+
+#[test]
+fn a_file_that_is_cut_while_it_is_read_is_an_error() {
+    let place = Place::new(&fill(20, 9000));
+    place.pack("pack").unwrap();
+    let opened = Pack::open(place.at("pack")).unwrap();
+    let s = opened.segment_of(KeyRef::new(b"c1/00001.bin").unwrap()).unwrap();
+    let tables = opened.tables(s).unwrap();
+    let file = fs::File::options().write(true).open(tables.path()).unwrap();
+    file.set_len(64).unwrap();
+    let index = tables.index().unwrap();
+    let failed = (0..index.len()).filter(|i| {
+        let row = index.row(*i).unwrap();
+        let size = index.field(row.first_field).unwrap().size;
+        size > 0 && tables.read(row.key, row.first_field, &mut Vec::new()).is_err()
+    });
+    assert!(failed.count() > 0);
+    assert!(opened.segment(s).is_err());
+    assert!(unpack(place.at("pack"), place.at("back"), None, &()).is_err());
+}
+
+#[test]
 fn unpack_replaces_nothing() {
     let place = Place::new(&fill(5, 40));
     place.pack("pack").unwrap();

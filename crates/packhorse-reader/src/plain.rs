@@ -1,0 +1,119 @@
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use packhorse_core::{Codec, Container, Digest, Extent, IndexView, KeyRef, Layout, Malformed};
+
+use crate::{Error, Result};
+
+/// One container file, read with plain reads: slower than a map, and an error instead of a signal where the file is cut
+/// meanwhile.
+#[derive(Debug)]
+pub struct PlainSegment {
+    pub(crate) file: File,
+    pub(crate) path: PathBuf,
+    pub(crate) layout: Layout,
+}
+
+/// The tables of a container file, in memory.
+#[derive(Debug)]
+pub struct Tables {
+    segment: PlainSegment,
+    index: Vec<u8>,
+    extents: Vec<u8>,
+}
+
+impl PlainSegment {
+    /// Opens a container file; reads its end only.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the file cannot be read, is damaged, or holds another segment than `content`.
+    pub fn open(container: &dyn Container, path: PathBuf, content: Digest) -> Result<Self> {
+        let file = File::open(&path).map_err(packhorse_core::Error::io("open", &path))?;
+        let len = file.metadata().map_err(packhorse_core::Error::io("read", &path))?.len();
+        let mut tail = vec![0; container.tail().min(len) as usize];
+        let at = len - tail.len() as u64;
+        file.read_exact_at(&mut tail, at).map_err(packhorse_core::Error::io("read", &path))?;
+        let layout = container.layout(&tail, len).map_err(|what| what.at(&path))?;
+        if layout.digest != content {
+            let what = format!("holds segment {}, expected {content}", layout.digest);
+            return Err(Malformed::new(layout.index, what).at(&path).into());
+        }
+        Ok(Self { file, path, layout })
+    }
+
+    /// Reads the tables.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the file cannot be read, or its index is damaged.
+    pub fn tables(self) -> Result<Tables> {
+        let part = |at: u64, len: u64| -> Result<Vec<u8>> {
+            // `layout` was compared with the length of the file.
+            let mut bytes = vec![0; len as usize];
+            self.file.read_exact_at(&mut bytes, at).map_err(packhorse_core::Error::io("read", &self.path))?;
+            Ok(bytes)
+        };
+        let index = part(self.layout.index, self.layout.index_len)?;
+        let extents = part(self.layout.extents, self.layout.extent_count * Extent::SIZE)?;
+        IndexView::new(&index).map_err(|what| what.shifted(self.layout.index).at(&self.path))?;
+        Ok(Tables { segment: self, index, extents })
+    }
+}
+
+impl Tables {
+    /// Returns the index.
+    ///
+    /// # Errors
+    ///
+    /// Fails where its header is damaged.
+    pub fn index(&self) -> Result<IndexView<'_>> {
+        IndexView::new(&self.index).map_err(self.malformed())
+    }
+
+    /// Names the file in which the index is damaged.
+    pub fn malformed(&self) -> impl Fn(Malformed) -> Error + '_ {
+        |what| what.shifted(self.segment.layout.index).at(&self.segment.path).into()
+    }
+
+    /// Returns the container file.
+    pub fn path(&self) -> &Path {
+        &self.segment.path
+    }
+
+    /// Appends the payload of field `j`, counted over the segment, of the sample `key`, checked against its CRC-32C.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the bytes cannot be read, or are not those that were packed.
+    pub fn read(&self, key: KeyRef<'_>, j: u64, buffer: &mut Vec<u8>) -> Result<()> {
+        let layout = &self.segment.layout;
+        let path = &self.segment.path;
+        let extent = Extent::read(&self.extents, j).map_err(|what| what.shifted(layout.extents).at(path))?;
+        let damaged = |what: String| Error::Damaged {
+            path: path.clone(),
+            offset: extent.offset,
+            key: key.to_string(),
+            what,
+        };
+        if extent.offset.checked_add(extent.stored).is_none_or(|end| end > layout.extents) {
+            return Err(damaged(format!("a record of {} bytes passes the end", extent.stored)));
+        }
+        let start = buffer.len();
+        buffer.try_reserve(extent.stored as usize).map_err(|_| damaged("too large for memory".into()))?;
+        buffer.resize(start + extent.stored as usize, 0);
+        let stored = &mut buffer[start..];
+        self.segment.file.read_exact_at(stored, extent.offset).map_err(|error| damaged(error.to_string()))?;
+        let crc = crc32c::crc32c(stored);
+        if crc != extent.crc32c {
+            return Err(damaged(format!("CRC-32C {crc:08x}, expected {:08x}", extent.crc32c)));
+        }
+        if extent.codec != Codec::Raw {
+            let payload = packhorse_shard::decompress(stored, extent.raw).map_err(damaged)?;
+            buffer.truncate(start);
+            buffer.extend_from_slice(&payload);
+        }
+        Ok(())
+    }
+}
