@@ -88,8 +88,7 @@ impl fmt::Display for Finding {
                 f,
                 "{format} without an end marker in the last {TAIL} bytes (cut short, or other data follows)"
             ),
-            Self::TrailingBytes { format, bytes: 1 } => write!(f, "1 byte after the end of the {format}"),
-            Self::TrailingBytes { format, bytes } => write!(f, "{bytes} bytes after the end of the {format}"),
+            Self::TrailingBytes { format, .. } => write!(f, "other bytes after the end of the {format}"),
         }
     }
 }
@@ -162,16 +161,10 @@ mod tests {
                 "GIF without a trailer at its end (cut short, or other data follows)",
             ),
             (
-                Finding::TrailingBytes { format, bytes: 1 },
-                "trailing-bytes",
-                true,
-                "1 byte after the end of the JPEG",
-            ),
-            (
                 Finding::TrailingBytes { format, bytes: 14 },
                 "trailing-bytes",
                 true,
-                "14 bytes after the end of the JPEG",
+                "other bytes after the end of the JPEG",
             ),
         ] {
             assert_eq!(finding.to_string(), phrase);

@@ -34,6 +34,7 @@ impl Output {
                 (names.is_empty(), false)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                check_room(nearest(path), path, 0, files_needed(1))?;
                 fs::create_dir_all(path).map_err(Error::io("create", path))?;
                 (true, true)
             }
@@ -110,14 +111,23 @@ pub(crate) fn check_room(there: &Path, out: &Path, bytes: u64, files: u64) -> Re
     Ok(())
 }
 
+/// Files and folders that so many segments make: three files each, their folders by two digits, and the rest.
+pub(crate) fn files_needed(segments: u64) -> u64 {
+    3 * segments + 3 * segments.min(256) + 8
+}
+
 /// Returns the folder that a path lies in.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new("."))
 }
 
+/// Returns the nearest folder that is there already.
+pub(crate) fn nearest(path: &Path) -> &Path {
+    path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."))
+}
+
 /// Returns the bytes free where `path` is or would be.
 pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
-    let there = path.ancestors().map(|path| if path == Path::new("") { Path::new(".") } else { path });
-    let there = there.into_iter().find_map(|path| rustix::fs::statvfs(path).ok())?;
+    let there = rustix::fs::statvfs(nearest(path)).ok()?;
     Some(there.f_bavail.saturating_mul(there.f_frsize))
 }

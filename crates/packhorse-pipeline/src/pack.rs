@@ -15,7 +15,7 @@ use rayon::Scope;
 use crate::derived::SourceOptions;
 use crate::error::{Error, Result};
 use crate::journal::{Finished, Journal};
-use crate::output::{Output, check_room, free_bytes};
+use crate::output::{Output, check_room, files_needed, free_bytes};
 use crate::plan::{DETAIL_SAMPLES, Plan, PlannedSegment, nothing_to_pack};
 use crate::progress::{Phase, Progress};
 use crate::publish::Publisher;
@@ -111,7 +111,7 @@ pub fn pack(
     failures = plan.report.failures.clone();
     loop {
         if plan.samples == 0 {
-            return Err(nothing_to_pack(out.as_ref(), &plan.report));
+            return Err(nothing_to_pack(source.path(), &plan.report));
         }
         if plan.segments.len() > MAX_SEGMENTS {
             let what = format!("{} segments, more than {MAX_SEGMENTS}", plan.segments.len());
@@ -178,7 +178,7 @@ pub fn dry_run(
     let cut = options.cut.or(old).unwrap_or_default();
     let plan = Plan::scan(source, cut, spool.path(), progress)?;
     if plan.samples == 0 {
-        return Err(nothing_to_pack(out.unwrap_or(Path::new("the source")), &plan.report));
+        return Err(nothing_to_pack(source.path(), &plan.report));
     }
     progress.begin(Phase::Pack, Some(plan.samples), None);
     let readers = pool("read", READERS)?;
@@ -236,11 +236,6 @@ fn remove_superseded(container: &dyn Container, pack: &Path, manifest: &Manifest
             }
         }
     }
-}
-
-/// Files and folders that so many segments make: three files each, their folders by two digits, and the rest.
-fn files_needed(segments: u64) -> u64 {
-    3 * segments + 3 * segments.min(256) + 8
 }
 
 fn manifest(

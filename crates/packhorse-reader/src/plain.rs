@@ -104,7 +104,11 @@ impl Tables {
         buffer.try_reserve(extent.stored as usize).map_err(|_| damaged("too large for memory".into()))?;
         buffer.resize(start + extent.stored as usize, 0);
         let stored = &mut buffer[start..];
-        self.segment.file.read_exact_at(stored, extent.offset).map_err(|error| damaged(error.to_string()))?;
+        let read = self.segment.file.read_exact_at(stored, extent.offset);
+        read.map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => damaged("the file ends before it does".into()),
+            _ => damaged(error.to_string()),
+        })?;
         let crc = crc32c::crc32c(stored);
         if crc != extent.crc32c {
             return Err(damaged(format!("CRC-32C {crc:08x}, expected {:08x}", extent.crc32c)));

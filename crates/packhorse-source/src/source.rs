@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use packhorse_core::{Key, Value};
 
@@ -80,6 +80,9 @@ pub struct Stamp {
 
 /// Where samples come from.
 pub trait Source: Send + Sync {
+    /// Returns where the source lies, for messages.
+    fn path(&self) -> &Path;
+
     /// Returns the names of the attributes that samples may have, in byte order.
     fn attributes(&self) -> &[String];
 

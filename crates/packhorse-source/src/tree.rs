@@ -189,6 +189,10 @@ fn split_folder(path: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 impl Source for Tree {
+    fn path(&self) -> &Path {
+        &self.root
+    }
+
     fn attributes(&self) -> &[String] {
         &self.attributes
     }

@@ -133,7 +133,9 @@ impl FaultKind {
             Self::Container | Self::Index | Self::Attributes | Self::Lock => {
                 "`packhorse pack SRC PACK` with the same source writes the damaged files anew"
             }
-            Self::Manifest => "`packhorse manifest rebuild PACK` makes it from the other files",
+            Self::Manifest => {
+                "take dataset.phm from a copy, or move it away and run `packhorse manifest rebuild PACK`"
+            }
             Self::ExtraFile => "remove the file if nobody needs it",
         }
     }

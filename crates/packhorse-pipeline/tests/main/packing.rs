@@ -209,7 +209,7 @@ fn nothing_to_pack_is_an_error_and_leaves_nothing() {
     let place = Place::new(&[(b".hidden".to_vec(), vec![1])].into());
     let error = place.pack("pack").unwrap_err();
     assert!(matches!(error, Error::NothingToPack { .. }), "{error}");
-    assert!(error.to_string().contains("1 hidden, such as .hidden"), "{error}");
+    assert!(error.to_string().contains("src: 1 hidden, such as .hidden"), "{error}");
     assert!(!place.at("pack").exists());
 }
 
@@ -473,6 +473,9 @@ impl<'a> Meddling<'a> {
 }
 
 impl Source for Meddling<'_> {
+    fn path(&self) -> &std::path::Path {
+        self.tree.path()
+    }
     fn attributes(&self) -> &[String] {
         self.tree.attributes()
     }
