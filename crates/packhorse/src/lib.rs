@@ -24,3 +24,8 @@ pub mod errors {
     pub use packhorse_reader::Error as ReaderError;
     pub use packhorse_source::Error as SourceError;
 }
+
+/// Runs the example of the project's own README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ProjectReadme;
