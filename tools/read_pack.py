@@ -4,7 +4,7 @@
     read_pack.py verify PACK       check all that the two pages say
     read_pack.py list PACK         keys in text form
     read_pack.py cat PACK KEY      bytes of a sample, by its key in text form
-    read_pack.py vectors [FILE]    make fixtures/v1/vectors.json
+    read_pack.py vectors           print fixtures/v1/vectors.json
 
 Sections of the pages are named as (M 4), section 4 of manifest.md, or (S Footer), that of shard.md.
 """
@@ -97,7 +97,7 @@ def float_text(value):
 
 def attrs_text(attrs):
     """The word ATTRS. `attrs` is {name: (type, value)}, where a string's value is bytes."""
-    form = {STRING: value_text, INT: "i:{}".format, FLOAT: lambda v: "f:" + float_text(v), BOOL: ("b:false", "b:true").__getitem__}
+    form = {STRING: value_text, INT: "i:{}".format, FLOAT: lambda v: f"f:{float_text(v)}", BOOL: ("b:false", "b:true").__getitem__}
     return ",".join(f"{name}={form[kind](value)}" for name, (kind, value) in sorted(attrs.items())) or "-"
 
 
@@ -105,7 +105,8 @@ def parse_attrs(word):
     attrs = {}
     for pair in word.split(",") if word != "-" else ():
         name, _, text = pair.partition("=")
-        kind, read_value = {"i:": (INT, int), "f:": (FLOAT, float), "b:": (BOOL, "true".__eq__)}.get(text[:2], (STRING, None))
+        kinds = {"i:": (INT, int), "f:": (FLOAT, float), "b:": (BOOL, "true".__eq__)}
+        kind, read_value = kinds.get(text[:2], (STRING, None))
         attrs[name] = kind, read_value(text[2:]) if read_value else from_text(text, value_text)
         if kind == INT and not -1 << 63 <= attrs[name][1] < 1 << 63 or kind == FLOAT and not float_bits(attrs[name][1]):
             raise ValueError(f"`{text}` is out of range")
@@ -220,8 +221,10 @@ def parse_manifest(file, data):
         need(not before or before.first < seg.first, file, seg.at, "segments are not in key order")
         if manifest.detail == "samples":
             keys = [key for _, _, _, key in seg.lines]
-            need(len(keys) == seg.samples and sum(line[1] for line in seg.lines) == seg.bytes, file, seg.at, "samples or bytes are not those of the lines")
-            need(keys[0] == seg.first and keys == sorted(set(keys)), file, seg.at, "samples are not in key order, or the first key is another")
+            size = sum(line[1] for line in seg.lines)
+            need(len(keys) == seg.samples and size == seg.bytes, file, seg.at, "samples or bytes are not those of the lines")
+            need(keys[0] == seg.first, file, seg.at, "first key is not that of the first line")
+            need(keys == sorted(set(keys)), file, seg.at, "samples are not in key order")
     return manifest
 
 
@@ -265,7 +268,8 @@ def manifest_line(manifest, number, line, at):
         content, attrs, samples, size, first = match(f"seg {HEX} {HEX} {NUM} {NUM} (.*)")
         check(1 <= int(samples) <= MAX_SAMPLES, "number of samples")
         check(len(manifest.segments) < MAX_SEGMENTS, "more than 8,192 segments")
-        manifest.segments.append(SimpleNamespace(at=at, content=content, attrs=attrs, samples=int(samples), bytes=integer(size), first=key_of(first), lines=[]))
+        manifest.segments.append(SimpleNamespace(at=at, content=content, attrs=attrs, samples=int(samples), bytes=integer(size),
+                                                 first=key_of(first), lines=[]))
     elif word == "sample" and manifest.detail == "samples" and manifest.segments:
         leaf, size, attrs, key = match(f"sample {HEX} {NUM} ([^ ]+) (.*)")
         check(set(parse_attrs(attrs)) <= set(manifest.attrs), "an attribute that `attrs` does not name")
@@ -409,25 +413,28 @@ def parse_shard(file, data):
     """Checks all but the payloads. Returns the extents (offset, stored, raw, CRC, codec) and the bytes of the index."""
     end = len(data) - 128
     need(end >= 64, file, len(data), "too short for header and footer")
-    (ext_at, count, idx_at, idx_len, meta_at, meta_len, ext_crc, idx_crc, meta_crc, head_crc, digest, length, version, zero, features, zero2,
-     foot_crc, magic) = struct.unpack_from("<6Q4I32sQHHIII8s", data, end)
+    (ext_at, count, idx_at, idx_len, meta_at, meta_len, ext_crc, idx_crc, meta_crc, head_crc, digest, length, version, zero,
+     features, zero2, foot_crc, magic) = struct.unpack_from("<6Q4I32sQHHIII8s", data, end)
     need(magic == b"\x89PHE\r\n\x1a\n", file, end + 120, "not the magic of a footer")
     need(crc32c(data[end:end + 116]) == foot_crc, file, end + 116, "CRC-32C of the footer")
     need(length == len(data), file, end + 96, "length of the file")
     need(version == 1 and zero == zero2 == 0, file, end + 104, "not format version 1")
-    need(check_header(file, data, b"\x89PHS\r\n\x1a\n", known=1) == features, file, end + 108, "feature bits are not those of the header")
+    in_header = check_header(file, data, b"\x89PHS\r\n\x1a\n", known=1)
+    need(in_header == features, file, end + 108, "feature bits are not those of the header")
     zeros(file, data, 16, 64)
     need(crc32c(data[:64]) == head_crc, file, end + 60, "CRC-32C of the header")
-    need(64 <= ext_at <= idx_at and ext_at % 64 == 0 and idx_at == ext_at + 32 * count, file, end, "offset or number of the extents")
+    need(64 <= ext_at <= idx_at == ext_at + 32 * count and ext_at % 64 == 0, file, end, "offset or number of the extents")
     need(meta_at == idx_at + idx_len, file, end + 32, "metadata does not follow the index")
     need(meta_len <= 65_536 and padded(meta_at + meta_len) == end, file, end + 40, "footer does not follow the metadata")
     zeros(file, data, meta_at + meta_len, end)
-    for start, stop, crc, field in (ext_at, idx_at, ext_crc, 48), (idx_at, meta_at, idx_crc, 52), (meta_at, meta_at + meta_len, meta_crc, 56):
+    sections = (ext_at, idx_at, ext_crc, 48), (idx_at, meta_at, idx_crc, 52), (meta_at, meta_at + meta_len, meta_crc, 56)
+    for start, stop, crc, field in sections:
         need(crc32c(data[start:stop]) == crc, file, end + field, f"CRC-32C of the section at {start}")
 
     metadata = data[meta_at:meta_at + meta_len]
     facts = re.findall(rb"([^ \n]+) [^\n]+\n", metadata)
-    need(re.fullmatch(rb"([^ \n]+ [^\n]+\n)*", metadata) and facts == sorted(set(facts)), file, meta_at, "metadata is not of lines `name value`, by name")
+    need(re.fullmatch(rb"([^ \n]+ [^\n]+\n)*", metadata), file, meta_at, "metadata is not of lines `name value`")
+    need(facts == sorted(set(facts)), file, meta_at, "metadata is not sorted by name")
     need(bool(metadata) == bool(features), file, meta_at, "metadata without compression, or the other way round")
     name = digest.hex() + (f".{sha256(metadata).hex()[:8]}" if metadata else "") + ".phs"
     need(Path(file).name == name, file, end + 64, f"the file's name should be {name}")
@@ -437,7 +444,8 @@ def parse_shard(file, data):
         *extent, zero = struct.unpack_from("<QQQIB3s", data, here)
         offset, stored, raw, _, codec = extent
         need(offset == at and offset + stored <= ext_at, file, here, f"record does not lie at {at}, or passes the extents")
-        need(codec == 0 and stored == raw or codec == 1 and features and stored * 100 <= raw * 95, file, here + 8, "lengths or codec")
+        lengths_ok = stored == raw if codec == 0 else codec == 1 and features and stored * 100 <= raw * 95
+        need(lengths_ok, file, here + 8, "lengths or codec")
         need(zero == bytes(3), file, here + 29, "not zero")
         at = padded(offset + stored, 64)
         zeros(file, data, offset + stored, at)
@@ -510,7 +518,7 @@ def parse_lock(file, data):
 
 def shard_in_force(lock, digest):
     """A segment may have several shard files, compressed in different ways; the lock names the one that is read."""
-    files = [file for file in lock if segment_of(file) == digest]
+    files = [file for file in lock if file[len("shard/ab/"):].startswith(digest)]
     need(len(files) == 1, "shard.sha256", 0, f"{len(files)} files of segment {digest}, not one")
     return files[0]
 
@@ -537,12 +545,13 @@ def check_shard(root, file, index):
     need(copy == index.data, file, 0, "the index inside is not the .phi file")
     fields = [field for sample in index.samples for field in sample]
     need(len(extents) == len(fields), file, len(data) - 120, "number of extents is not that of the fields")
-    return [payload(file, data, extent, *field[1:]) for extent, field in zip(extents, fields)].count(None), hashlib.sha256(data).hexdigest()
+    unread = [payload(file, data, extent, *field[1:]) is None for extent, field in zip(extents, fields)].count(True)
+    return unread, hashlib.sha256(data).hexdigest()
 
 
 def check_manifest(manifest, segments):
     """The manifest against indexes and attributes, and the rules about all keys together."""
-    samples = []
+    samples, names = [], set()
     for seg, (index, attrs) in zip(manifest.segments, segments):
         def line(ok, text):
             need(ok, manifest.file, seg.at, text)
@@ -550,13 +559,14 @@ def check_manifest(manifest, segments):
         line(seg.samples == len(index.keys) and seg.bytes == sum(index.sizes), "samples or bytes are not those of the index")
         line(seg.first == index.keys[0], "first key is not that of the index")
         line(not samples or samples[-1][0] < seg.first, "a segment begins before the one above ends")
-        line({name for values in attrs for name in values} <= set(manifest.attrs), "an attribute that `attrs` does not name")
+        names |= {name for values in attrs for name in values}
         line({values["class"][1] for values in attrs if "class" in values} <= manifest.classes, "a class without a `class` line")
         if manifest.detail == "samples":
             leaves = map(sample_leaf, index.keys, index.samples)
             line(seg.lines == [(leaf.hex(), size, attrs_text(values), key) for leaf, size, values, key in
                                zip(leaves, index.sizes, attrs, index.keys)], "`sample` lines are not those of index and attributes")
         samples += zip(index.keys, index.sizes)
+    need(manifest.attrs == sorted(names), manifest.file, 0, f"`attrs` does not name what samples have: {' '.join(sorted(names))}")
     keys = {key for key, _ in samples}
     for key in keys:
         for slash in re.finditer(b"/", key):
@@ -589,7 +599,8 @@ def verify(root):
         name, data = f"history/{path.name}", path.read_bytes()
         attempt(need, hashlib.sha256(data).hexdigest() == path.stem, name, 0, "version id is another")
         versions.append(attempt(parse_manifest, name, data))
-    files = sorted(path.relative_to(root).as_posix() for top in ("index", "attrs", "shard") for path in (root / top).rglob("*") if not path.is_dir())
+    paths = [path for top in ("index", "attrs", "shard") for path in (root / top).rglob("*") if not path.is_dir()]
+    files = sorted(path.relative_to(root).as_posix() for path in paths)
     for file in files:
         shards.setdefault(segment_of(file), []).append(file)
 
@@ -744,9 +755,8 @@ def vectors():
 
 
 def main(command="", *args):
-    if command == "vectors" and len(args) < 2:
-        file = Path(args[0]) if args else Path(__file__).resolve().parent.parent / "fixtures/v1/vectors.json"
-        file.write_text(json.dumps(vectors(), indent=1) + "\n", encoding="ascii")
+    if command == "vectors" and not args:
+        print(json.dumps(vectors(), indent=1))
     elif command == "list" and len(args) == 1:
         for seg in parse_manifest("dataset.phm", read(Path(args[0]), "dataset.phm")).segments:
             for key in keys_and_samples(Path(args[0]), seg)[0]:

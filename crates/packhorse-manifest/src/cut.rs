@@ -36,7 +36,7 @@ impl CutRule {
     }
 
     /// Returns whether a segment that weighs enough ends after this key.
-    fn ends(&self, key: KeyRef<'_>, weight: u64) -> bool {
+    pub fn ends(&self, key: KeyRef<'_>, weight: u64) -> bool {
         let hash = Sha256::new().chain_update(b"packhorse.cut.1\0").chain_update(key.as_bytes()).finalize();
         let h = hash.first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first));
         u128::from(h) * u128::from(self.spread) < u128::from(weight) << 64
