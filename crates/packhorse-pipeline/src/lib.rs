@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod derived;
+mod dry_run;
 mod error;
 mod journal;
 mod output;
@@ -18,8 +19,9 @@ mod unpack;
 mod verify;
 
 pub use derived::SourceOptions;
+pub use dry_run::dry_run;
 pub use error::{Error, Result};
-pub use pack::{PackOptions, dry_run, pack};
+pub use pack::{PackOptions, pack};
 pub use progress::{Phase, Progress};
 pub use rebuild::{ManifestCheck, check_manifest, rebuild_manifest};
 pub use report::{DryRun, Findings, PackReport};

@@ -10,6 +10,7 @@ use packhorse_manifest::{Lock, MANIFEST, Manifest};
 use crate::derived::{LastRun, SourceOptions};
 use crate::error::{Error, Result};
 use crate::output::{Output, folder_of};
+use crate::schedule::held;
 
 /// Gives files of a pack their final names, in the order that keeps the old version in force until the new one is whole.
 pub(crate) struct Publisher<'a> {
@@ -38,18 +39,14 @@ impl<'a> Publisher<'a> {
             fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
         }
         file.commit(&full)?;
-        if let Ok(mut folders) = self.folders.lock() {
-            folders.extend(
-                full.ancestors().skip(1).take_while(|up| up.starts_with(self.pack)).map(Path::to_owned),
-            );
-        }
+        held(&self.folders)
+            .extend(full.ancestors().skip(1).take_while(|up| up.starts_with(self.pack)).map(Path::to_owned));
         Ok(())
     }
 
     /// Makes the names durable that were given so far.
     pub(crate) fn sync_folders(&self) -> Result<()> {
-        let folders =
-            self.folders.lock().map(|mut folders| std::mem::take(&mut *folders)).unwrap_or_default();
+        let folders = std::mem::take(&mut *held(&self.folders));
         // The deepest first, so that a folder is durable before its own name is.
         for folder in folders.iter().rev() {
             self.storage.sync_dir(folder).map_err(Error::io("sync", folder))?;

@@ -9,10 +9,15 @@ use packhorse_source::{Entry, Failure, Source};
 use rayon::Scope;
 
 use crate::error::{Error, Result};
+use crate::schedule::held;
 
 /// Files that are read together: enough that handing them over costs nothing, few enough that memory stays small.
 const BATCH_BYTES: u64 = 1 << 20;
 const BATCH_FILES: usize = 256;
+/// Samples above this size are not read ahead, but by their writer.
+const LARGE: u64 = 4 << 20;
+/// Threads that mostly wait for the disk.
+pub(crate) const READERS: usize = 16;
 
 /// Files whose bytes are at hand.
 pub(crate) struct Batch {
@@ -70,8 +75,6 @@ enum Waiting {
 /// What all segments share: the source, the buffers, and whether to go on.
 pub(crate) struct Readers<'a> {
     pub(crate) source: &'a dyn Source,
-    /// Samples above this size are not read ahead.
-    pub(crate) large: u64,
     /// Batches that one segment has in flight.
     pub(crate) depth: usize,
     pub(crate) stop: AtomicBool,
@@ -79,8 +82,8 @@ pub(crate) struct Readers<'a> {
 }
 
 impl<'a> Readers<'a> {
-    pub(crate) fn new(source: &'a dyn Source, large: u64, depth: usize) -> Self {
-        Self { source, large, depth, stop: AtomicBool::new(false), spare: Mutex::new(Vec::new()) }
+    pub(crate) fn new(source: &'a dyn Source, depth: usize) -> Self {
+        Self { source, depth, stop: AtomicBool::new(false), spare: Mutex::new(Vec::new()) }
     }
 
     pub(crate) fn stopped(&self) -> bool {
@@ -94,16 +97,14 @@ impl<'a> Readers<'a> {
     /// Gives a buffer back.
     pub(crate) fn recycle(&self, mut buffer: Vec<u8>) {
         buffer.clear();
-        if buffer.capacity() as u64 <= 4 * BATCH_BYTES
-            && let Ok(mut spare) = self.spare.lock()
-        {
-            spare.push(buffer);
+        if buffer.capacity() as u64 <= 4 * BATCH_BYTES {
+            held(&self.spare).push(buffer);
         }
     }
 
     fn read(&self, entries: Vec<Entry>) -> Batch {
         let total: u64 = entries.iter().map(|entry| entry.size).sum();
-        let mut buffer = self.spare.lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default();
+        let mut buffer = held(&self.spare).pop().unwrap_or_default();
         buffer.reserve(total as usize);
         let mut batch = Batch {
             entries: Vec::with_capacity(entries.len()),
@@ -161,11 +162,11 @@ impl<'a, 'scope, I: Iterator<Item = Result<Entry>>> ReadAhead<'a, 'scope, I> {
         let (mut batch, mut bytes) = (Vec::new(), 0u64);
         while let Some(entry) = self.entries.next_if(|entry| match entry {
             Err(_) => true,
-            Ok(entry) if entry.size > self.readers.large => batch.is_empty(),
+            Ok(entry) if entry.size > LARGE => batch.is_empty(),
             Ok(entry) => batch.is_empty() || (batch.len() < BATCH_FILES && bytes + entry.size <= BATCH_BYTES),
         }) {
             let entry = entry?;
-            if entry.size > self.readers.large {
+            if entry.size > LARGE {
                 self.waiting.push_back(Waiting::Large(entry));
                 return Ok(true);
             }

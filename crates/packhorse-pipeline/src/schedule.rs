@@ -1,5 +1,5 @@
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -38,9 +38,7 @@ pub(crate) fn heaviest_first<T: Send>(
                     if result.is_err() {
                         next.store(order.len(), Ordering::Relaxed);
                     }
-                    if let Ok(mut results) = results.lock() {
-                        results.push((i, result));
-                    }
+                    held(&results).push((i, result));
                 }
             });
         }
@@ -52,4 +50,9 @@ pub(crate) fn heaviest_first<T: Send>(
         return results.swap_remove(at).1.map(|_| Vec::new());
     }
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Locks a mutex. Where a thread panicked meanwhile, the run ends with that panic.
+pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 use crate::error::{Error, Result};
 use crate::output::{check_room, folder_of, lock};
 use crate::progress::{Phase, Progress};
-use crate::schedule::{default_threads, heaviest_first, pool};
+use crate::schedule::{default_threads, heaviest_first, held, pool};
 
 /// What unpacking did.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ struct OpenTables<'a> {
 
 impl OpenTables<'_> {
     fn get(&self, s: usize) -> Result<Arc<Tables>> {
-        let Ok(mut recent) = self.recent.lock() else { return Err(Error::Stopped) };
+        let mut recent = held(&self.recent);
         if let Some((_, tables)) = recent.iter().find(|(known, _)| *known == s) {
             return Ok(tables.clone());
         }

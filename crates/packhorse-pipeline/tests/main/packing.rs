@@ -42,12 +42,16 @@ fn the_files_come_back_byte_for_byte() {
 fn threads_place_and_time_change_no_byte() {
     let content = fill(200, STREAMED);
     let place = Place::new(&content);
-    place.pack("one").unwrap();
     let elsewhere = Place::new(&content);
-    for threads in [1, 3, 16] {
-        let out = elsewhere.at(&format!("pack{threads}"));
-        pack(&elsewhere.source(), &out, &PackOptions { threads, ..small() }, &()).unwrap();
-        assert_eq!(bytes(&out), bytes(&place.at("one")), "{threads} threads");
+    for compression in [Compression::None, Compression::Zstd(3)] {
+        let options = |threads| PackOptions { threads, compression, ..small() };
+        let one = place.at(&format!("one-{compression:?}"));
+        pack(&place.source(), &one, &options(1), &()).unwrap();
+        for threads in [3, 16] {
+            let out = elsewhere.at(&format!("pack-{compression:?}-{threads}"));
+            pack(&elsewhere.source(), &out, &options(threads), &()).unwrap();
+            assert_eq!(bytes(&out), bytes(&one), "{compression:?}, {threads} threads");
+        }
     }
 }
 

@@ -1,0 +1,179 @@
+mod part;
+mod run;
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use packhorse_core::{Container, Disk, Key, Storage};
+use packhorse_manifest::{CutRule, Detail, Lock, MAX_SEGMENTS, Manifest};
+use packhorse_shard::{Compression, Shard};
+use packhorse_source::{Failure, OnError, Source};
+
+use self::run::{Done, Run};
+use crate::derived::SourceOptions;
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::output::{Output, check_room, files_needed};
+use crate::plan::{DETAIL_SAMPLES, Plan, nothing_to_pack};
+use crate::progress::{Phase, Progress};
+use crate::publish::Publisher;
+use crate::report::{Findings, PackReport, merge};
+use crate::schedule::default_threads;
+
+/// How to pack.
+#[derive(Clone)]
+pub struct PackOptions {
+    /// Threads that hash and write. The bytes of the pack do not depend on it.
+    pub threads: usize,
+    /// Where segments end; `None` for the existing pack's rule, or the default.
+    pub cut: Option<CutRule>,
+    /// How records are compressed.
+    pub compression: Compression,
+    /// Whether the manifest has a line for each sample; `None` for the existing pack's way, or samples up to 10,000.
+    pub detail: Option<Detail>,
+    /// What happens to a file that cannot be read.
+    pub on_error: OnError,
+    /// How the source was opened, kept for `verify --source`.
+    pub source: Option<SourceOptions>,
+    /// How files come into being.
+    pub storage: Arc<dyn Storage>,
+}
+
+impl Default for PackOptions {
+    fn default() -> Self {
+        Self {
+            threads: default_threads(),
+            cut: None,
+            compression: Compression::None,
+            detail: None,
+            on_error: OnError::Stop,
+            source: None,
+            storage: Arc::new(Disk),
+        }
+    }
+}
+
+/// Packs a source into the folder `out`.
+///
+/// `out` is new or empty, a pack, of which this makes a new version, or what an interrupted run left, which this
+/// finishes. The same source and options give the same bytes, whatever the threads, the day and the place.
+///
+/// The old version, if any, is in force until the new one is whole and durable: a failure at any step leaves it so.
+///
+/// # Errors
+///
+/// Fails where the source has no sample, a file cannot be read or changes meanwhile (unless
+/// [`PackOptions::on_error`] says to skip), the output is another's or has no room, or a write fails.
+pub fn pack(
+    source: &dyn Source,
+    out: impl AsRef<Path>,
+    options: &PackOptions,
+    progress: &dyn Progress,
+) -> Result<PackReport> {
+    let output = Output::take(out.as_ref())?;
+    let old = output.old.as_ref().map(|(manifest, _)| manifest.clone());
+    let cut = options.cut.or(old.as_ref().map(|old| old.cut)).unwrap_or_default();
+    let container = Shard { compression: options.compression };
+    let mut plan = Plan::scan(source, cut, &output.partial(), progress)?;
+    let journal = Journal::open(&output.derived())?;
+    if journal.is_empty() && options.compression == Compression::None {
+        check_room(&output.path, &output.path, plan.needed, files_needed(plan.segments.len() as u64))?;
+    }
+    let publisher = Publisher::new(&*options.storage, &output.path);
+    let run = Run::new(source, options, &container, &publisher, &output, journal, progress);
+    let mut failures = plan.report.failures.clone();
+    loop {
+        if plan.samples == 0 {
+            return Err(nothing_to_pack(source.path(), &plan.report));
+        }
+        if plan.segments.len() > MAX_SEGMENTS {
+            let what = format!("{} segments, more than {MAX_SEGMENTS}", plan.segments.len());
+            return Err(Error::refused(what, "ask for a larger --shard-size"));
+        }
+        let by_size = if plan.samples <= DETAIL_SAMPLES { Detail::Samples } else { Detail::Segments };
+        let detail = options.detail.or(old.as_ref().map(|old| old.detail)).unwrap_or(by_size);
+        progress.begin(Phase::Pack, Some(plan.samples), Some(plan.bytes));
+        let (done, unreadable) = run.segments(&plan, detail)?;
+        if unreadable.is_empty() {
+            let manifest = manifest(&plan, old.as_ref(), cut, detail, source, &done);
+            let lock = Lock::new(done.iter().map(|done| done.lock.clone()).collect());
+            let new_version =
+                publisher.version(&output, &manifest, container.name(), &lock, options.source.clone())?;
+            remove_superseded(&container, &output.path, &manifest, &lock);
+            Journal::remove(&output.derived());
+            failures.sort_by(|a, b| a.path.cmp(&b.path));
+            return Ok(report(&output, &manifest, new_version, plan, failures, done));
+        }
+        // Segments are cut by what they hold: without some samples they may be others. Those that stay are kept.
+        let keys: HashSet<Key> = unreadable.iter().map(|(key, _)| key.clone()).collect();
+        failures.extend(unreadable.into_iter().map(|(_, failure)| failure));
+        plan = plan.without(&keys, source)?;
+    }
+}
+
+fn report(
+    output: &Output,
+    manifest: &Manifest,
+    new_version: bool,
+    plan: Plan,
+    failures: Vec<Failure>,
+    done: Vec<Done>,
+) -> PackReport {
+    let mut report = PackReport {
+        path: output.path.clone(),
+        version: Manifest::version(manifest.text().as_bytes()),
+        new_version,
+        samples: manifest.samples(),
+        bytes: manifest.bytes(),
+        classes: plan.classes.len(),
+        segments: manifest.segments.len(),
+        resumed: 0,
+        written: 0,
+        scan: plan.report,
+        failures,
+        findings: Findings::new(),
+    };
+    for done in done {
+        merge(&mut report.findings, done.findings);
+        report.resumed += usize::from(done.resumed);
+        report.written += done.written;
+    }
+    report
+}
+
+/// Removes files that hold segments of this version in another encoding than that which the lock names: the lock names
+/// one file for each.
+fn remove_superseded(container: &dyn Container, pack: &Path, manifest: &Manifest, lock: &Lock) {
+    let kept: HashSet<&Path> = lock.lines.iter().map(|line| Path::new(&line.path)).collect();
+    for segment in &manifest.segments {
+        for path in container.files(pack, segment.content) {
+            if !kept.contains(&*path) {
+                // What stays is reported by `verify`, and removed by the next run.
+                let _ = std::fs::remove_file(pack.join(path));
+            }
+        }
+    }
+}
+
+fn manifest(
+    plan: &Plan,
+    old: Option<&Manifest>,
+    cut: CutRule,
+    detail: Detail,
+    source: &dyn Source,
+    done: &[Done],
+) -> Manifest {
+    let mut classes = old.map(|old| old.classes.clone()).unwrap_or_default();
+    let known: BTreeSet<_> = classes.iter().map(|(_, name)| name.clone()).collect();
+    let next = classes.last().map_or(0, |(index, _)| index + 1);
+    classes.extend((next..).zip(plan.classes.difference(&known).cloned()));
+    Manifest {
+        cut,
+        detail,
+        attributes: plan.present.iter().map(|&i| source.attributes()[i].clone()).collect(),
+        other: old.map(|old| old.other.clone()).unwrap_or_default(),
+        classes,
+        segments: done.iter().map(|done| done.segment.clone()).collect(),
+    }
+}
