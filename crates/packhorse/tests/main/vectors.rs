@@ -14,7 +14,7 @@ fn vectors(name: &str) -> Json {
     all[name].clone()
 }
 
-fn list<'a>(json: &'a Json) -> impl Iterator<Item = &'a Json> {
+fn list(json: &Json) -> impl Iterator<Item = &Json> {
     let list = json.as_array().unwrap();
     assert!(!list.is_empty());
     list.iter()
