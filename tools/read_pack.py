@@ -517,7 +517,7 @@ def parse_lock(file, data):
 
 
 def shard_in_force(lock, digest):
-    """A segment may have several shard files, compressed in different ways; the lock names the one that is read."""
+    """The shard file of a segment, compressed or not: the one that the lock names."""
     files = [file for file in lock if file[len("shard/ab/"):].startswith(digest)]
     need(len(files) == 1, "shard.sha256", 0, f"{len(files)} files of segment {digest}, not one")
     return files[0]
@@ -604,23 +604,24 @@ def verify(root):
     for file in files:
         shards.setdefault(segment_of(file), []).append(file)
 
+    current = {seg.content for seg in manifest.segments}
     for version in filter(None, versions):
         segments = []
         for seg in version.segments:
             names, index, attrs = (index_file(seg.content), attrs_file(seg.attrs)), None, None
-            known.update(names, shards.get(seg.content, ()))
+            in_force = [file for file in shards.get(seg.content, ()) if file in lock or seg.content not in current]
+            known.update(names, in_force)
             if version is manifest:
                 attempt(shard_in_force, lock, seg.content)
             if version is manifest or (root / names[0]).exists():           # files of older versions may be gone
                 index = once(names[0], check_index, seg.content)
             if index and (version is manifest or (root / names[1]).exists()):
                 attrs = once(names[1], check_attributes, seg.attrs, index.keys)
-            for file in shards.get(seg.content, ()) if index else ():
+            for file in in_force if index else ():
                 hashes[file] = once(file, check_shard, index)
             segments.append((index, attrs))
         if all(index and attrs is not None for index, attrs in segments):
             attempt(check_manifest, version, segments)
-    current = {seg.content for seg in manifest.segments}
     for file, digest in lock.items():
         attempt(need, segment_of(file) in current, "shard.sha256", 0, f"{file} is of no segment of this version")
         attempt(need, (root / file).exists(), file, 0, "the lock names it, but it is not there")
