@@ -108,3 +108,37 @@ fn is_system(name: &[u8]) -> bool {
         || name.starts_with(b".fuse_hidden")
         || known.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_where_the_documentation_says() {
+        let patterns =
+            |patterns: &[&str]| patterns.iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>();
+        let rules =
+            Rules::new(&patterns(&["*.png", "train/**"]), &patterns(&["tmp", "a/b*"]), false).unwrap();
+        let out = |path: &str, is_folder| rules.leaves_out(Path::new(path), is_folder);
+        assert_eq!(out("x.png", false), None);
+        assert_eq!(out("deep/er/x.png", false), None);
+        assert_eq!(out("train/cat/x.jpg", false), None);
+        assert_eq!(out("val/train/x.jpg", false), Some(LeftOut::NotIncluded));
+        assert_eq!(out("val", true), None, "a folder is entered, whatever its name");
+        assert_eq!(out("val/tmp", true), Some(LeftOut::Excluded));
+        assert_eq!(out("a/bc", true), Some(LeftOut::Excluded));
+        assert_eq!(out("x/a/bc", true), None);
+        assert!(Rules::new(&[], &patterns(&["a[b"]), false).is_err());
+    }
+
+    #[test]
+    fn system_files_stay_out_even_where_hidden_files_are_wanted() {
+        let rules = Rules::new(&[], &[], true).unwrap();
+        let out = |name: &str| rules.leaves_out(Path::new(name), false);
+        for name in [".DS_Store", "THUMBS.DB", "a/._x.jpg", "desktop.ini", ".nfs0001"] {
+            assert_eq!(out(name), Some(LeftOut::System), "{name}");
+        }
+        assert_eq!(out(".config"), None);
+        assert_eq!(out("thumbs.db.jpg"), None);
+    }
+}
