@@ -23,6 +23,19 @@ pub struct FieldRow<'a> {
     pub sha256: Digest,
 }
 
+/// The rule for names of fields, for messages.
+pub const FIELD_NAME: &str = "1 to 255 bytes of UTF-8 without control characters and slashes";
+
+/// Checks the name of a field.
+///
+/// # Errors
+///
+/// Returns [`FIELD_NAME`].
+pub fn check_field_name(name: &str) -> Result<(), &'static str> {
+    let good = (1..=255).contains(&name.len()) && !name.contains(|c: char| c.is_ascii_control() || c == '/');
+    if good { Ok(()) } else { Err(FIELD_NAME) }
+}
+
 /// A field whose bytes are at hand.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
@@ -55,11 +68,12 @@ impl IndexBuilder {
     ///
     /// # Panics
     ///
-    /// Where keys or field names are out of order or too many: the caller sorts and cuts.
+    /// Where keys or field names are out of order, too many or against their rules: the caller checks, sorts and cuts.
     pub fn push(&mut self, key: KeyRef<'_>, rows: &[FieldRow<'_>]) {
         assert!(self.count < MAX_SAMPLES, "a segment holds at most {MAX_SAMPLES} samples");
         assert!(self.count == 0 || &self.keys[self.last_key..] < key.as_bytes(), "keys come in order");
         assert!(!rows.is_empty() && rows.is_sorted_by(|a, b| a.name < b.name), "field names are in order");
+        assert!(rows.iter().all(|row| check_field_name(row.name).is_ok()), "field names keep to their rule");
         self.tree.push(sample_leaf(key, rows.iter().copied()));
         self.last_key = self.keys.len();
         self.keys.extend_from_slice(key.as_bytes());
@@ -323,7 +337,9 @@ impl<'a> IndexView<'a> {
             }
             if i == number {
                 return std::str::from_utf8(self.bytes.bytes(at + 2, len)?)
-                    .map_err(|_| Malformed::new(at + 2, "a field name is not UTF-8"));
+                    .ok()
+                    .filter(|name| check_field_name(name).is_ok())
+                    .ok_or_else(|| Malformed::new(at + 2, format!("a field name is {FIELD_NAME}")));
             }
             at += 2 + len;
         }

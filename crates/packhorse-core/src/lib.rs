@@ -15,7 +15,9 @@ pub use bytes::{Fields, padding, put_zeros};
 pub use container::{Checked, Codec, Container, Extent, Fault, Layout, Sample, SegmentWriter, Written};
 pub use digest::{Digest, Sha256};
 pub use error::{Error, Malformed, Result};
-pub use index::{Field, FieldRow, IndexBuilder, IndexView, MAX_SAMPLES, Row, SegmentIndex};
+pub use index::{
+    FIELD_NAME, Field, FieldRow, IndexBuilder, IndexView, MAX_SAMPLES, Row, SegmentIndex, check_field_name,
+};
 pub use key::{Key, KeyError, KeyGuard, KeyRef};
 pub use storage::{AtomicFile, Disk, Storage, StorageFile, write_all_vectored};
 pub use text::{decode_text, encode_text, path_text};

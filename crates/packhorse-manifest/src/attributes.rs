@@ -202,6 +202,9 @@ impl<'a> AttributesView<'a> {
             if columns.last().is_some_and(|last| last.name >= name) {
                 return Err(Malformed::new(name_at, "names are out of order"));
             }
+            if matches!(name, "class" | "split") && kind != ValueKind::String {
+                return Err(Malformed::new(at + 2, format!("{name} is a string")));
+            }
             let data_at = name_at + name_len + padding(name_len, 8);
             fields.zeros(name_at + name_len, padding(name_len, 8))?;
             let data = fields.bytes(data_at, len)?;

@@ -175,7 +175,9 @@ impl Parser {
                 None => return Err(format!("expected `{fixed}`, but the file ends")),
             }
         }
-        let cut = next(self)?.and_then(cut_rule).ok_or("expected `cut keyhash min=N spread=N max=N`")?;
+        let cut = next(self)?
+            .and_then(cut_rule)
+            .ok_or("expected `cut keyhash min=N spread=N max=N` with the numbers of one size")?;
         let detail = match next(self)? {
             Some("detail segments") => Detail::Segments,
             Some("detail samples") => Detail::Samples,
@@ -203,6 +205,9 @@ impl Parser {
                 "" => return Err("a blank line".into()),
                 _ if word.starts_with(['<', '=', '>', '|']) => {
                     return Err("a mark of an unfinished merge".into());
+                }
+                _ if !plain(line) || KNOWN.contains(&word) => {
+                    return Err(format!("`{}` is out of place", line.escape_debug()));
                 }
                 _ if manifest.classes.is_empty() && manifest.segments.is_empty() => {
                     manifest.other.push(line.to_owned());
@@ -323,6 +328,14 @@ fn key_of(text: &str) -> Result<Key, String> {
     Key::from_text(text).map_err(|error| format!("key {}: {error}", text.escape_debug()))
 }
 
+/// Words that have one place, or are kept for later.
+const KNOWN: [&str; 7] = ["packhorse-manifest", "hash", "order", "cut", "detail", "attrs", "part"];
+
+/// Returns whether a line has single spaces between its words and no control characters.
+fn plain(line: &str) -> bool {
+    line.split(' ').all(|word| !word.is_empty()) && !line.contains(|c: char| c.is_ascii_control())
+}
+
 /// A decimal number without sign and leading zeros.
 fn number(text: &str) -> Option<u64> {
     let plain = text == "0" || (!text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit()));
@@ -333,7 +346,8 @@ fn cut_rule(line: &str) -> Option<CutRule> {
     let words: Vec<_> = line.strip_prefix("cut keyhash ")?.split(' ').collect();
     let [min, spread, max] = words.as_slice() else { return None };
     let value = |word: &str, name: &str| number(word.strip_prefix(name)?.strip_prefix('=')?);
-    Some(CutRule { min: value(min, "min")?, spread: value(spread, "spread")?, max: value(max, "max")? })
+    let cut = CutRule { min: value(min, "min")?, spread: value(spread, "spread")?, max: value(max, "max")? };
+    (CutRule::of_size(cut.max / 2) == Some(cut)).then_some(cut)
 }
 
 fn attribute_names(line: &str) -> Option<Vec<String>> {

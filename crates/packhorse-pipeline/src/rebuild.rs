@@ -3,7 +3,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use packhorse_core::Disk;
-use packhorse_core::{Container, Digest, IndexView, Malformed, encode_text};
+use packhorse_core::{Container, Digest, IndexView, KeyGuard, Malformed, encode_text};
 use packhorse_manifest::{
     AttributesView, CutRule, Cutter, Detail, Lock, LockLine, MANIFEST, Manifest, Segment, attributes_path,
     index_path,
@@ -60,7 +60,7 @@ pub fn check_manifest(pack: impl AsRef<Path>) -> Result<ManifestCheck> {
         wrong(path.clone(), "is not written as the format wants it".into());
     }
     let mut before: Option<Cutter> = None;
-    let mut named = BTreeSet::new();
+    let (mut named, mut guard) = (BTreeSet::new(), KeyGuard::default());
     let mut all_read = true;
     for line in &manifest.segments {
         let index_file = folder.join(index_path(line.content));
@@ -88,6 +88,7 @@ pub fn check_manifest(pack: impl AsRef<Path>) -> Result<ManifestCheck> {
             let mut cutter = before.take().unwrap_or_else(|| Cutter::new(manifest.cut));
             for i in 0..view.len() {
                 let (key, size) = key_and_size(&view, i).map_err(bad(&index_file))?;
+                guard.push(key.as_ref()).map_err(|what| (index_file.clone(), what))?;
                 if cutter.push(key.as_ref(), size) != (i == 0) {
                     return Err((path.clone(), format!("the cut rule does not give the segment of {key}")));
                 }

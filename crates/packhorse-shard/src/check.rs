@@ -4,7 +4,7 @@ use std::path::Path;
 
 use packhorse_core::{Checked, Codec, Digest, Error, Extent, Fault, IndexView, Malformed, Result, padding};
 
-use crate::footer::{ALIGN, FOOTER, Footer, HEADER, check_header};
+use crate::footer::{ALIGN, FOOTER, Footer, HEADER, ZSTD, check_header};
 use crate::hash::PairHasher;
 
 const BUFFER: usize = 1 << 18;
@@ -30,6 +30,7 @@ pub(crate) fn check(path: &Path, segment: Digest, hash_file: bool) -> Result<Che
         }
         Ok(tables) => {
             pass.tables(&tables, segment);
+            pass.encoding(&tables, path, segment);
             pass.records(&tables).map_err(Error::io("read", path))?;
             Some(tables.index)
         }
@@ -123,6 +124,28 @@ impl Pass {
         }
     }
 
+    /// Checks that feature bits, metadata and the file's name go together.
+    fn encoding(&mut self, tables: &Tables, path: &Path, segment: Digest) {
+        let footer = &tables.footer;
+        let metadata = &tables.metadata[..(footer.metadata_len as usize).min(tables.metadata.len())];
+        let zstd = footer.features & ZSTD != 0;
+        let lines: Option<Vec<_>> = std::str::from_utf8(metadata).ok().and_then(|text| {
+            text.split_inclusive('\n').map(|line| line.strip_suffix('\n')?.split_once(' ')).collect()
+        });
+        let good = lines.is_some_and(|lines| {
+            lines.iter().all(|(name, value)| !name.is_empty() && !value.is_empty())
+                && lines.is_sorted_by(|a, b| a.0 < b.0)
+                && zstd != lines.is_empty()
+        });
+        if !good {
+            self.fault(Malformed::new(footer.metadata, "the metadata is not what the feature bits want"));
+        }
+        let name = crate::file_name(segment, metadata);
+        if path.file_name().is_none_or(|found| found != name.as_str()) {
+            self.fault(Malformed::new(footer.metadata, format!("the file's name is not {name}")));
+        }
+    }
+
     /// Goes through the payloads in order. A damaged table ends the pass; it is a fault already.
     fn records(&mut self, tables: &Tables) -> io::Result<()> {
         let Ok(index) = IndexView::new(&tables.index) else { return Ok(()) };
@@ -143,6 +166,16 @@ impl Pass {
                     let key = Some(row.key.to_key());
                     self.faults.push(Fault { key, what: Malformed::new(at, what) });
                 };
+                let pays = extent
+                    .stored
+                    .checked_mul(20)
+                    .is_some_and(|stored| stored <= extent.raw.saturating_mul(19));
+                if extent.codec != Codec::Raw && !(pays && tables.footer.features & ZSTD != 0) {
+                    fault(
+                        at_record + 28,
+                        "the record is compressed, though that saves too little or is unannounced".into(),
+                    );
+                }
                 if extent.raw != field.size {
                     fault(
                         at_record + 16,

@@ -47,6 +47,15 @@ impl Shard {
 const FOLDER: &str = "shard";
 const EXTENSION: &str = "phs";
 
+/// The name of a shard with this metadata: none for raw shards.
+fn file_name(segment: Digest, metadata: &[u8]) -> String {
+    if metadata.is_empty() {
+        return format!("{segment}.{EXTENSION}");
+    }
+    let encoding = Digest::of(metadata).to_string();
+    format!("{segment}.{}.{EXTENSION}", &encoding[..8])
+}
+
 fn folder(segment: Digest) -> PathBuf {
     Path::new(FOLDER).join(&segment.to_string()[..2])
 }
@@ -61,14 +70,7 @@ impl Container for Shard {
     }
 
     fn path(&self, segment: Digest) -> PathBuf {
-        let name = match self.compression {
-            Compression::None => format!("{segment}.{EXTENSION}"),
-            Compression::Zstd(_) => {
-                let encoding = Digest::of(self.metadata().as_bytes()).to_string();
-                format!("{segment}.{}.{EXTENSION}", &encoding[..8])
-            }
-        };
-        folder(segment).join(name)
+        folder(segment).join(file_name(segment, self.metadata().as_bytes()))
     }
 
     fn files(&self, pack: &Path, segment: Digest) -> Vec<PathBuf> {
@@ -118,15 +120,14 @@ impl Container for Shard {
 /// Says what is wrong with the frame. Memory grows with what the frame really holds, up to `raw` bytes.
 pub fn decompress(frame: &[u8], raw: u64) -> Result<Vec<u8>, String> {
     use std::io::Read;
+    let wrong = |error: std::io::Error| format!("zstd: {error}");
     let mut payload = Vec::new();
-    zstd::Decoder::with_buffer(frame)
-        .and_then(|decoder| decoder.single_frame().take(raw.saturating_add(1)).read_to_end(&mut payload))
-        .map_err(|error| format!("zstd: {error}"))?;
+    let mut decoder = zstd::Decoder::with_buffer(frame).map_err(wrong)?.single_frame();
+    (&mut decoder).take(raw.saturating_add(1)).read_to_end(&mut payload).map_err(wrong)?;
     match payload.len() as u64 {
-        len if len == raw => Ok(payload),
-        len => Err(format!(
-            "the zstd frame holds {}{len} bytes, not {raw}",
-            if len > raw { "at least " } else { "" }
-        )),
+        len if len > raw => Err(format!("the zstd frame holds more than {raw} bytes")),
+        len if len < raw => Err(format!("the zstd frame holds {len} bytes, not {raw}")),
+        _ if !decoder.finish().is_empty() => Err("bytes follow the zstd frame".into()),
+        _ => Ok(payload),
     }
 }

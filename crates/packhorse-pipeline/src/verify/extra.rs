@@ -8,21 +8,22 @@ use packhorse_reader::Pack;
 use super::{Fault, FaultKind, Faults};
 use crate::error::{Error, Result};
 
-/// Finds files that neither the manifest nor an earlier version of it knows.
-pub(super) fn extra_files(pack: &Pack, faults: &mut Faults) -> Result<()> {
+/// Finds files that neither the manifest nor an earlier version of it knows; returns whether there are earlier versions.
+pub(super) fn extra_files(pack: &Pack, faults: &mut Faults) -> Result<bool> {
     let root = pack.path();
     let mut known: HashSet<PathBuf> = HashSet::new();
     know(pack, pack.manifest(), &mut known);
-    for path in list(&root.join("history"))? {
-        let text = fs::read(&path).map_err(Error::io("read", &path))?;
+    let history = list(&root.join("history"))?;
+    for path in &history {
+        let text = fs::read(path).map_err(Error::io("read", path))?;
         let named = path
             .file_stem()
             .is_some_and(|stem| stem.to_string_lossy() == Manifest::version(&text).to_string());
-        match Manifest::parse(&text, &path) {
+        match Manifest::parse(&text, path) {
             Ok(manifest) if named => know(pack, &manifest, &mut known),
             _ => faults.add(Fault {
                 kind: FaultKind::Manifest,
-                path: Some(path),
+                path: Some(path.clone()),
                 key: None,
                 offset: None,
                 what: "an earlier version that is damaged: its name is not the SHA-256 of its bytes".into(),
@@ -48,7 +49,7 @@ pub(super) fn extra_files(pack: &Pack, faults: &mut Faults) -> Result<()> {
             faults.add(extra(path.clone()));
         }
     }
-    Ok(())
+    Ok(!history.is_empty())
 }
 
 fn know(pack: &Pack, manifest: &Manifest, known: &mut HashSet<PathBuf>) {
