@@ -4,13 +4,11 @@
     read_pack.py verify PACK       check all that the two pages say
     read_pack.py list PACK         keys in text form
     read_pack.py cat PACK KEY      bytes of a sample, by its key in text form
-    read_pack.py vectors           print fixtures/v1/vectors.json
 
 Sections of the pages are named as (M 4), section 4 of manifest.md, or (S Footer), that of shard.md.
 """
 import bisect
 import hashlib
-import json
 import mmap
 import re
 import struct
@@ -653,112 +651,8 @@ def cat(root, key):
     return found
 
 
-# ---- test vectors (M 9)
-
-ABOUT = """Test vectors of format version 1, made by `tools/read_pack.py vectors`, which knows docs/format alone. Bytes are hexadecimal digits; bytes that
-repeat are {"repeat": hex, "count": n}. u64 numbers (size, h, weight, spread, min, max) and int values are decimal strings, float values the 16 digits of
-the bits, most significant first. Leaf i of a tree is SHA-256 of u64(i). Generated samples of `cuts`: for i = 0 to count - 1 the key is `key` with i as
-%06d, the size (multiplier * i * i mod modulus) + least; `begins` are the keys, as text, of the samples that begin segments. `float_words` rests
-on a reading of the page: digits without exponent, no fraction where it is 0, `inf`; among shortest decimals the one nearest to the value."""
-
-
-def long_hex(data):
-    return {"repeat": data[:1].hex(), "count": len(data)} if len(data) > 1000 else data.hex()
-
-
-def vectors():
-    picture, empty = b"not really a picture\n", b""
-
-    def sample(key, **fields):
-        rows = [(name.encode(), len(data), sha256(data)) for name, data in sorted(fields.items())]
-        return {"key": long_hex(key), "fields": [{"name": name.decode(), "size": str(size), "sha256": digest.hex()} for name, size, digest in rows],
-                "leaf": sample_leaf(key, rows).hex()}
-
-    def listed(attrs):
-        form = {STRING: bytes.hex, INT: str, FLOAT: lambda v: struct.pack(">d", v).hex(), BOOL: bool}
-        return [{"name": name, "type": ("string", "int", "float", "bool")[kind - 1], "value": form[kind](value)}
-                for name, (kind, value) in sorted(attrs.items())]
-
-    none, label, split = {}, {"class": (STRING, b"owl")}, {"class": (STRING, b"owl"), "split": (STRING, b"train")}
-    mixed = {"class": (STRING, b"\xfe"), "count": (INT, -5), "hard": (BOOL, True), "seen": (BOOL, False), "weight": (FLOAT, 0.25)}
-    ints = {"a": (INT, 0), "b": (INT, (1 << 63) - 1), "c": (INT, -1 << 63)}
-    strings = {"a": (STRING, b""), "b": (STRING, b"-"), "c": (STRING, b"-d,=:%"), "d": (STRING, b"c "), "e": (STRING, "\u00e9-\u2028".encode()),
-               "f": (STRING, b"i:5"), "g": (STRING, b"\x00\x1f\x7f\xff"), "A": (STRING, b"upper case sorts first")}
-    floats = [{"x": (FLOAT, value)} for value in (0.5, -2.25, 0.1, 0.1 + 0.2)]
-    zeros_too = [{"x": (FLOAT, value)} for value in (0.0, -0.0, float("inf"), float("-inf"), 5e-324)]
-    plain = [{"x": (FLOAT, value)} for value in (0.0, 1.0, -3.0, 1e15, 1e16, 1e22, 2.0 ** 60, 1e-5, 1e-7, 1.5e300, 5e-324, float("inf"), float("-inf"))]
-
-    def ends():
-        for key in (b"a", b"train/cat/cat-0001.jpg", b"c/000001.jpg", b"\xff\xfe"):
-            h = cut_hash(key)
-            for spread in (2048, 134_217_728, 1 << 39, (1 << 64) - 1):
-                least = (h * spread >> 64) + 1
-                for weight in {129, least - 1, least, (1 << 64) - 1}:
-                    yield key, h, weight, spread
-        key = next(b"%d" % i for i in range(100) if cut_hash(b"%d" % i) % 2 == 0)
-        yield from ((key, cut_hash(key), cut_hash(key) // 2 + more, 1 << 63) for more in (0, 1))        # both products equal, then not
-        yield key, cut_hash(key), 1, 0
-
-    def cut_case(size, samples, given):
-        rule = dict(zip(("min", "spread", "max"), map(str, rule_of_size(size))))
-        return {"size": str(size), "rule": rule, "samples": given, "begins": [samples[i][0].decode() for i in cut(samples, rule_of_size(size))]}
-
-    def generated(size, count, key, multiplier, modulus, least):
-        samples = [(b"%s%06d.jpg" % (key.encode(), i), multiplier * i * i % modulus + least) for i in range(count)]
-        return cut_case(size, samples, {"count": count, "key": f"{key}%06d.jpg", "multiplier": multiplier, "modulus": modulus, "least": least})
-
-    def explicit(size, *sizes):
-        samples = [(b"k%d" % i, value) for i, value in enumerate(sizes)]
-        return cut_case(size, samples, [{"key": key.hex(), "size": str(value)} for key, value in samples])
-
-    good = [b"a", b"a/b", b"...", b"..a/b..", b" ", b"-", b"a\n", b"\xff\xfe/\x01", "\u00e9".encode(), b"a" * 65_535]
-    bad = [b"", b"/", b"/a", b"a/", b"a//b", b".", b"..", b"./a", b"a/.", b"a/./b", b"a/../b", b"../a", b"a\0b", b"a" * 65_536]
-    texts = [b"", b"plain", b" two  spaces ", b"100%", b"%41", b"\x00\t\n\r\x1f", b"\x7f", b"\xc3", b"\xe2\x80", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80",
-             b"\xf8", b"a\xffb", b"\x80\xc3\xa9", b"\xc3\xc3\xa9", b"\xe2\x82\xc3\xa9", b"\xc3%A9", b"-,=:"] + \
-        [text.encode() for text in ("\u00e9", "e\u0301", "\u0085", "\u2028", "\ufeff", "\uffff", "\U0001f989", "\U0010ffff")]
-    bad_texts = ["%", "a%", "%4", "%G0", "%41", "%20", "%2D", "%2F", "%c3", "%C3%A9", "%e2%80", "%E2%80%A8", "%F0%9F%A6%89", "%%", "%2525%", "\t", "a\nb", "\x7f"]
-    bad_words = ["", "x", "=", "x=a,x=a", "y=a,x=a", "x=a,", ",x=a", "x=-a", "x=a:b", "x=a=b", "x=%61", "x=%2d", "x=a%2Db", "x=%", "x=c:1", "x=i:", "x=i:05", "x=i:+5",
-                 "x=i:-0", "x=i:5.0", "x=i:9223372036854775808", "x=i:-9223372036854775809", "x=f:", "x=f:nan", "x=f:NaN", "x=f:0.10", "x=f:-0", "x=f:.5", "x=f:+0.5",
-                 "x=f:0.1000000000000000055", "x=f: 0.5", "x=b:", "x=b:1", "x=b:True", "-,x=a", "x=a,-"]
-    for read_text, case in [(from_text, text) for text in bad_texts] + [(parse_attrs, word) for word in bad_words]:
-        try:
-            raise AssertionError(f"`{case}` is not refused: {read_text(case)}")
-        except ValueError:
-            pass
-    assert all(map(key_fault, bad)) and not any(map(key_fault, good)) and all(from_text(to_text(data)) == data for data in texts)
-    assert all(parse_attrs(attrs_text(attrs)) == attrs for attrs in [none, label, split, mixed, ints, strings] + floats + plain)
-
-    def words(cases):
-        return [{"attributes": listed(attrs), "word": attrs_text(attrs)} for attrs in cases]
-
-    most = (1 << 64) - 1
-    return {
-        "about": ABOUT.split("\n"),
-        "keys": {"good": list(map(long_hex, good)), "refused": list(map(long_hex, bad))},
-        "text_forms": {"good": [{"bytes": data.hex(), "text": to_text(data)} for data in texts], "refused": bad_texts},
-        "sample_leaves": [sample(b"train/cat/cat-0001.jpg", data=picture), sample(b"a", cls=b"7", jpg=picture), sample(b"a", data=empty),
-                          sample(b"\xff\xfe/caf\xe9.jpg", data=picture), sample(b"a" * 65_535, data=picture)],
-        "attribute_leaves": [{"key": long_hex(key), "attributes": listed(attrs), "leaf": attr_leaf(key, attrs).hex()} for key, attrs in
-                             [(b"a", none), (b"a", label), (b"a", split), (b"\xff", mixed), (b"a" * 65_535, none), (b"a", ints), (b"a", strings)]
-                             + [(b"a", attrs) for attrs in floats + zeros_too]],
-        "refused_floats": ["7ff8000000000000", "7ff0000000000001", "fff8000000000000"],
-        "trees": [{"leaves": n, "root": tree([sha256(struct.pack("<Q", i)) for i in range(n)]).hex()} for n in [*range(10), 1000]],
-        "ends": [{"key": key.hex(), "h": str(h), "weight": str(weight), "spread": str(spread), "ends": cut_ends(key, weight, spread)}
-                 for key, h, weight, spread in sorted(set(ends()))],
-        "cuts": [generated(4096, 5000, "c/", 1, 4000, 100), generated(65_536, 5000, "c/", 1, 4000, 100), generated(4097, 500, "c/", 1, 4000, 100),
-                 generated(4096, 500, "", 7, 20_011, 0), generated(1 << 40, 300_000, "e/", 0, 1, 0),
-                 explicit(1 << 62, most - 130, most - 130, 0, 1 << 61, 1 << 62, (1 << 63) - 130, (1 << 63) - 131, 1 << 62, 1 << 62),
-                 explicit(1 << 40, most, most, 1, most)],
-        "attribute_words": {"good": words([none, label, split, mixed, ints, strings] + floats), "refused": bad_words},
-        "float_words": words(plain),
-        "crc32c": [{"bytes": long_hex(data), "crc": f"{crc32c(data):08x}"} for data in (b"", b"123456789", bytes(32), b"\xff" * 32, bytes(range(32)), b"a" * 1_000_000)],
-    }
-
-
 def main(command="", *args):
-    if command == "vectors" and not args:
-        print(json.dumps(vectors(), indent=1))
-    elif command == "list" and len(args) == 1:
+    if command == "list" and len(args) == 1:
         for seg in parse_manifest("dataset.phm", read(Path(args[0]), "dataset.phm")).segments:
             for key in keys_and_samples(Path(args[0]), seg)[0]:
                 sys.stdout.buffer.write(to_text(key).encode() + b"\n")
