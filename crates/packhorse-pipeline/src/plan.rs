@@ -43,17 +43,27 @@ pub(crate) struct PlannedSegment {
     pub(crate) digest: Digest,
 }
 
-#[derive(Encode, Decode)]
+/// An entry as it is spooled.
+#[derive(Decode)]
 struct Row {
     key: Vec<u8>,
-    /// `None` where it is the key.
     locator: Option<Vec<u8>>,
     size: u64,
     stamp: (i64, i64, u64),
     values: Vec<Cell>,
 }
 
-#[derive(Encode, Decode)]
+/// A [`Row`] that borrows from its entry.
+#[derive(Encode)]
+struct RowRef<'a> {
+    key: &'a [u8],
+    locator: Option<&'a [u8]>,
+    size: u64,
+    stamp: (i64, i64, u64),
+    values: Vec<CellRef<'a>>,
+}
+
+#[derive(Decode)]
 enum Cell {
     Null,
     String(Vec<u8>),
@@ -62,58 +72,60 @@ enum Cell {
     Bool(bool),
 }
 
-impl Row {
-    fn new(entry: &Entry) -> Self {
-        let key = entry.key.as_ref().as_bytes();
-        let cell = |value: &Value| match value {
-            Value::Null => Cell::Null,
-            Value::String(bytes) => Cell::String(bytes.to_vec()),
-            Value::Int(number) => Cell::Int(*number),
-            Value::Float(number) => Cell::Float(*number),
-            Value::Bool(truth) => Cell::Bool(*truth),
-        };
-        Self {
-            key: key.to_vec(),
-            locator: (*entry.locator != *key).then(|| entry.locator.to_vec()),
-            size: entry.size,
-            stamp: (entry.stamp.mtime, entry.stamp.ctime, entry.stamp.inode),
-            values: entry.values.iter().map(cell).collect(),
-        }
-    }
+#[derive(Encode)]
+enum CellRef<'a> {
+    Null,
+    String(&'a [u8]),
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+}
 
-    fn entry(self) -> Option<Entry> {
-        let value = |cell| match cell {
-            Cell::Null => Value::Null,
-            Cell::String(bytes) => Value::String(bytes.into()),
-            Cell::Int(number) => Value::Int(number),
-            Cell::Float(number) => Value::Float(number),
-            Cell::Bool(truth) => Value::Bool(truth),
-        };
-        let (mtime, ctime, inode) = self.stamp;
-        Some(Entry {
-            locator: self.locator.unwrap_or_else(|| self.key.clone()).into(),
-            key: Key::new(self.key).ok()?,
-            size: self.size,
-            stamp: Stamp { mtime, ctime, inode },
-            values: self.values.into_iter().map(value).collect(),
-        })
-    }
+/// Writes an entry; returns its bytes.
+fn write_row(entry: &Entry, out: &mut impl Write) -> io::Result<Vec<u8>> {
+    let cell = |value| match value {
+        &Value::Null => CellRef::Null,
+        Value::String(bytes) => CellRef::String(bytes),
+        &Value::Int(number) => CellRef::Int(number),
+        &Value::Float(number) => CellRef::Float(number),
+        &Value::Bool(truth) => CellRef::Bool(truth),
+    };
+    let bytes = derived::encode(&RowRef {
+        key: entry.key.as_ref().as_bytes(),
+        locator: entry.locator.as_deref(),
+        size: entry.size,
+        stamp: (entry.stamp.mtime, entry.stamp.ctime, entry.stamp.inode),
+        values: entry.values.iter().map(cell).collect(),
+    })?;
+    out.write_all(&(bytes.len() as u32).to_le_bytes())?;
+    out.write_all(&bytes)?;
+    Ok(bytes)
+}
 
-    fn write(&self, out: &mut impl Write) -> io::Result<Vec<u8>> {
-        let bytes = derived::encode(self)?;
-        out.write_all(&(bytes.len() as u32).to_le_bytes())?;
-        out.write_all(&bytes)?;
-        Ok(bytes)
-    }
-
-    fn read(from: &mut impl Read) -> io::Result<Self> {
-        let mut len = [0; 4];
-        from.read_exact(&mut len)?;
-        let mut bytes = Vec::new();
-        from.take(u64::from(u32::from_le_bytes(len))).read_to_end(&mut bytes)?;
-        derived::decode(&bytes)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the spooled plan is damaged"))
-    }
+/// Reads an entry.
+fn read_row(from: &mut impl Read) -> io::Result<Entry> {
+    let mut len = [0; 4];
+    from.read_exact(&mut len)?;
+    let len = u32::from_le_bytes(len);
+    let mut bytes = Vec::with_capacity(len.min(1 << 16) as usize);
+    from.take(u64::from(len)).read_to_end(&mut bytes)?;
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the spooled plan is damaged");
+    let row: Row = derived::decode(&bytes).ok_or_else(damaged)?;
+    let value = |cell| match cell {
+        Cell::Null => Value::Null,
+        Cell::String(bytes) => Value::String(bytes.into()),
+        Cell::Int(number) => Value::Int(number),
+        Cell::Float(number) => Value::Float(number),
+        Cell::Bool(truth) => Value::Bool(truth),
+    };
+    let (mtime, ctime, inode) = row.stamp;
+    Ok(Entry {
+        key: Key::new(row.key).map_err(|_| damaged())?,
+        locator: row.locator.map(Into::into),
+        size: row.size,
+        stamp: Stamp { mtime, ctime, inode },
+        values: row.values.into_iter().map(value).collect(),
+    })
 }
 
 /// An entry on its way through the external sort.
@@ -121,11 +133,11 @@ struct Sorted(Entry);
 
 impl Sortable for Sorted {
     fn encode<W: Write>(&self, writer: &mut W) -> io::Result<()> {
-        Row::new(&self.0).write(writer).map(drop)
+        write_row(&self.0, writer).map(drop)
     }
 
     fn decode<R: Read>(reader: &mut R) -> io::Result<Self> {
-        Row::read(reader)?.entry().map(Sorted).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        read_row(reader).map(Sorted)
     }
 }
 
@@ -150,13 +162,13 @@ impl Plan {
         if source.sorted() {
             let report = source.scan(&mut |entry| {
                 seen(entry.size);
-                builder.push(source, &entry).map_err(sink)
+                builder.push(source, entry).map_err(sink)
             });
             builder.finish(unwrap_sink(report)?)
         } else {
             let sorter = ExternalSorter::new().with_segment_size(SORT_BATCH).with_sort_dir(folder.to_owned());
             let by_key =
-                |a: &Sorted, b: &Sorted| a.0.key.cmp(&b.0.key).then_with(|| a.0.locator.cmp(&b.0.locator));
+                |a: &Sorted, b: &Sorted| a.0.key.cmp(&b.0.key).then_with(|| a.0.locator().cmp(b.0.locator()));
             let mut sorter = sorter.pushed_by(by_key);
             let report = source.scan(&mut |entry| {
                 seen(entry.size);
@@ -164,7 +176,7 @@ impl Plan {
             });
             let report = unwrap_sink(report)?;
             for entry in sorter.done().map_err(Error::io("sort in", folder))? {
-                builder.push(source, &entry.map_err(Error::io("sort in", folder))?.0)?;
+                builder.push(source, entry.map_err(Error::io("sort in", folder))?.0)?;
             }
             builder.finish(report)
         }
@@ -177,7 +189,7 @@ impl Plan {
             for entry in self.rows(segment) {
                 let entry = entry?;
                 if !keys.contains(&entry.key) {
-                    builder.push(source, &entry)?;
+                    builder.push(source, entry)?;
                 }
             }
         }
@@ -188,11 +200,8 @@ impl Plan {
     pub(crate) fn rows(&self, segment: &PlannedSegment) -> impl Iterator<Item = Result<Entry>> + use<'_> {
         let from = Positioned { file: &self.spool, at: segment.start, end: segment.end };
         let mut from = BufReader::with_capacity(1 << 16, from);
-        (0..segment.samples).map(move |_| {
-            let row = Row::read(&mut from).map_err(Error::io("read the plan in", &self.folder))?;
-            row.entry()
-                .ok_or_else(|| Error::io("read the plan in", &self.folder)(io::ErrorKind::InvalidData.into()))
-        })
+        (0..segment.samples)
+            .map(move |_| read_row(&mut from).map_err(Error::io("read the plan in", &self.folder)))
     }
 
     /// Returns all entries in key order.
@@ -220,7 +229,7 @@ struct Builder {
     out: BufWriter<File>,
     at: u64,
     guard: KeyGuard,
-    last: Option<(Key, Box<[u8]>)>,
+    last: Option<Entry>,
     cutter: Cutter,
     hasher: Sha256,
     plan: Plan,
@@ -254,18 +263,17 @@ impl Builder {
         })
     }
 
-    fn push(&mut self, source: &dyn Source, entry: &Entry) -> Result<()> {
+    fn push(&mut self, source: &dyn Source, entry: Entry) -> Result<()> {
         let key = entry.key.as_ref();
         if let Err(what) = self.guard.push(key) {
             let other = match &self.last {
-                Some((last, locator)) if *last == entry.key => {
-                    format!(" (the other is {})", packhorse_core::encode_text(locator, ""))
+                Some(last) if last.key == entry.key => {
+                    format!(" (the other is {})", packhorse_core::encode_text(last.locator(), ""))
                 }
                 _ => String::new(),
             };
-            return Err(source.failure(entry, format!("{what}{other}")).into());
+            return Err(source.failure(&entry, format!("{what}{other}")).into());
         }
-        self.last = Some((entry.key.clone(), entry.locator.clone()));
         if self.cutter.push(key, entry.size) {
             self.end_segment();
             self.plan.segments.push(PlannedSegment {
@@ -276,9 +284,8 @@ impl Builder {
                 digest: Digest::of(b""),
             });
         }
-        let bytes = Row::new(entry)
-            .write(&mut self.out)
-            .map_err(Error::io("write the plan in", &self.plan.folder))?;
+        let bytes =
+            write_row(&entry, &mut self.out).map_err(Error::io("write the plan in", &self.plan.folder))?;
         self.at += 4 + bytes.len() as u64;
         self.hasher.update(&bytes);
         let plan = &mut self.plan;
@@ -295,10 +302,11 @@ impl Builder {
             .extend((0..).zip(&entry.values).filter(|(_, value)| **value != Value::Null).map(|(i, _)| i));
         plan.samples += 1;
         let total = plan.bytes.checked_add(entry.size);
-        plan.bytes =
-            total.ok_or_else(|| source.failure(entry, "the sizes of all samples overflow 64 bits".into()))?;
+        plan.bytes = total
+            .ok_or_else(|| source.failure(&entry, "the sizes of all samples overflow 64 bits".into()))?;
         // Extent, two index rows, attributes.
         plan.needed += entry.size + padding(entry.size, 64) + 32 + 2 * (64 + key.as_bytes().len() as u64) + 8;
+        self.last = Some(entry);
         Ok(())
     }
 

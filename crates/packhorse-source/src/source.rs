@@ -57,14 +57,21 @@ pub enum OnError {
 pub struct Entry {
     /// The sample's key.
     pub key: Key,
-    /// Where the source has it: for a tree the path relative to the root.
-    pub locator: Box<[u8]>,
+    /// Where the source has it, for a tree the path relative to the root; `None` where that is the key.
+    pub locator: Option<Box<[u8]>>,
     /// Bytes of payload.
     pub size: u64,
     /// How the file looked when it was found.
     pub stamp: Stamp,
     /// A value for each of the source's attributes.
     pub values: Vec<Value>,
+}
+
+impl Entry {
+    /// Returns where the source has the sample.
+    pub fn locator(&self) -> &[u8] {
+        self.locator.as_deref().unwrap_or(self.key.as_ref().as_bytes())
+    }
 }
 
 /// What tells, without reading it, that a file is still the one that was found.

@@ -230,9 +230,18 @@ impl<'a> Part<'a> {
     fn publish(&self, written: WrittenSegment<'_>) -> Result<Done> {
         let (content, attributes) = (written.segment.content, written.segment.attributes);
         let path = self.run.container.path(content);
-        self.run.publisher.commit(written.file, &path)?;
-        self.run.publisher.commit(written.index_file, &index_path(content))?;
-        self.run.publisher.commit(written.columns_file, &attributes_path(attributes))?;
+        let publisher = self.run.publisher;
+        // Together, so that the file system makes one commit of the three.
+        let (file, (index, columns)) = rayon::join(
+            || publisher.commit(written.file, &path),
+            || {
+                rayon::join(
+                    || publisher.commit(written.index_file, &index_path(content)),
+                    || publisher.commit(written.columns_file, &attributes_path(attributes)),
+                )
+            },
+        );
+        file.and(index).and(columns)?;
         let finished = Finished {
             plan: self.planned().digest.0,
             content: content.0,

@@ -132,13 +132,13 @@ impl Tree {
     }
 
     fn full(&self, entry: &Entry) -> PathBuf {
-        self.root.join(OsStr::from_bytes(&entry.locator))
+        self.root.join(OsStr::from_bytes(entry.locator()))
     }
 
     fn open_file(&self, entry: &Entry) -> Result<File, Failure> {
         // A pipe that took the file's place must not make the run wait.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        match rustix::fs::openat(&self.folder, &*entry.locator, flags, Mode::empty()) {
+        match rustix::fs::openat(&self.folder, entry.locator(), flags, Mode::empty()) {
             Ok(file) => Ok(file.into()),
             Err(error) => Err(Failure::new(self.full(entry), reason(&error.into()))),
         }
@@ -149,8 +149,8 @@ impl Tree {
         rustix::fs::statat(&self.folder, path, AtFlags::empty())
     }
 
-    /// Splits a relative path into its key and attribute values.
-    fn sample(&self, path: &[u8]) -> (Vec<u8>, Vec<Value>) {
+    /// Takes the folders of split and class off a relative path; returns how much they take, and the attribute values.
+    fn labels(&self, path: &[u8]) -> (usize, Vec<Value>) {
         let mut rest = path;
         let mut folder = |wanted: bool| {
             let (folder, below) = wanted.then(|| split_folder(rest)).flatten()?;
@@ -160,18 +160,14 @@ impl Tree {
         let split = folder(self.options.splits == Splits::Folder);
         let class = folder(self.options.labels == Labels::Folder);
         let value = |folder: Option<&[u8]>| folder.map_or(Value::Null, Value::string);
-        let mut values = Vec::new();
+        let mut values = Vec::with_capacity(self.attributes.len());
         if self.options.labels == Labels::Folder {
             values.push(value(class));
         }
         if self.options.splits == Splits::Folder {
             values.push(value(split));
         }
-        let key = match self.options.key {
-            KeyStyle::Path => path,
-            KeyStyle::Name => rest,
-        };
-        (key.to_vec(), values)
+        (path.len() - rest.len(), values)
     }
 }
 

@@ -14,7 +14,7 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use unicode_normalization::UnicodeNormalization;
 
-use super::{Labels, Links, Tree, identity, kind, size, stamp};
+use super::{KeyStyle, Labels, Links, Tree, identity, kind, size, stamp};
 use crate::source::reason;
 use crate::{Entry, Failure, LeftOut, OnError, Report, Result};
 
@@ -165,6 +165,10 @@ impl Walk<'_, '_> {
 
     /// Reports names in one folder that a file system may take for one.
     fn find_alike(&mut self, path: &Path, listing: &[Listed]) {
+        let plain = |name: &OsStr| name.as_bytes().iter().all(|b| b.is_ascii() && !b.is_ascii_uppercase());
+        if listing.iter().all(|listed| plain(&listed.name)) {
+            return;
+        }
         let mut seen = HashSet::with_capacity(listing.len());
         for Listed { name, .. } in listing {
             let folded = match name.to_str() {
@@ -293,7 +297,6 @@ impl Walk<'_, '_> {
         };
         for (path, stat) in looked {
             let locator = path.into_os_string().into_vec();
-            let (key, values) = tree.sample(&locator);
             let fail = |what: String| Failure::new(tree.root.join(OsStr::from_bytes(&locator)), what);
             let stat = match stat {
                 Ok(stat) if kind(&stat) == FileType::RegularFile => stat,
@@ -306,18 +309,18 @@ impl Walk<'_, '_> {
                     continue;
                 }
             };
-            let key = match Key::new(key) {
-                Ok(key) => key,
-                Err(error) => {
-                    self.fail(fail(error.to_string()))?;
-                    continue;
-                }
-            };
+            let (folders, values) = tree.labels(&locator);
             if tree.options.labels == Labels::Folder && values.first() == Some(&Value::Null) {
                 self.report.unlabelled.add(OsStr::from_bytes(&locator));
             }
+            let by_name = tree.options.key == KeyStyle::Name && folders > 0;
+            let (key, locator) = match by_name {
+                true => (Key::new(&locator[folders..]), Some(locator.into())),
+                false => (Key::new(locator), None),
+            };
+            let Ok(key) = key else { return Err(crate::Error::Option("a path that is no key".into())) };
             let (size, stamp) = (size(&stat), stamp(&stat));
-            (self.sink)(Entry { key, locator: locator.into(), size, stamp, values })?;
+            (self.sink)(Entry { key, locator, size, stamp, values })?;
         }
         Ok(true)
     }
