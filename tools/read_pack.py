@@ -70,7 +70,9 @@ def key_fault(key):
 def to_text(data, more=""):
     """Text form of bytes. Python decodes a byte that is not UTF-8 to one of U+DC80 to U+DCFF here."""
     text = data.decode("utf-8", "surrogateescape")
-    return re.sub(f"[%\x00-\x1f\x7f\udc80-\udcff{more}]", lambda m: "%%%02X" % (ord(m[0]) & 0xFF), text)
+    steers = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    escaped = lambda m: "".join(f"%{byte:02X}" for byte in m[0].encode("utf-8", "surrogateescape"))
+    return re.sub(f"[%{steers}\udc80-\udcff{more}]", escaped, text)
 
 
 def from_text(text, encode=to_text):

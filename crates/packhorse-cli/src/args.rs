@@ -3,9 +3,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use packhorse::{Compression, CutRule};
 
-/// Packs many small image files into a few large records, and proves it
+/// Packs many small image files into a few large files, and proves it
 #[derive(Parser)]
-#[command(version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "packhorse", version, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 same or done, 1 differs, verification failed or files skipped, 2 could not run."
 )]
@@ -199,7 +199,7 @@ pub(crate) struct Ls {
     /// The pack
     pub(crate) pack: PathBuf,
     /// List only keys that begin with this
-    #[arg(default_value = "")]
+    #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: std::ffi::OsString,
     /// Print number, bytes, SHA-256 and attributes before each key
     #[arg(long, short)]
@@ -241,7 +241,7 @@ pub(crate) enum Manifest {
     Rebuild(ManifestRebuild),
 }
 
-/// Check a manifest against the index and attributes that it names; no payload is read
+/// Check a manifest against the files in index/ and attrs/ that it names; no payload is read
 #[derive(Args)]
 pub(crate) struct ManifestCheck {
     /// The pack, or a .phm file in one

@@ -6,6 +6,7 @@ mod digest;
 mod error;
 mod index;
 mod key;
+mod regular;
 mod storage;
 mod text;
 mod tree;
@@ -19,6 +20,7 @@ pub use index::{
     FIELD_NAME, Field, FieldRow, IndexBuilder, IndexView, MAX_SAMPLES, Row, SegmentIndex, check_field_name,
 };
 pub use key::{Key, KeyError, KeyGuard, KeyRef};
+pub use regular::{open_regular, read_regular};
 pub use storage::{AtomicFile, Disk, Storage, StorageFile, write_all_vectored};
 pub use text::{decode_text, encode_text, path_text};
 pub use tree::{TreeHasher, attribute_leaf, sample_leaf};

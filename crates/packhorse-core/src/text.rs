@@ -3,10 +3,11 @@ use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Writes bytes as text: `%`, control characters, bytes that are not UTF-8 and the ASCII characters of `also`
-/// become `%` and two upper-case hexadecimal digits.
+/// Writes bytes as text: the bytes of `%`, of control characters (also those of Unicode and those that change the
+/// direction of text), those that are not UTF-8 and the ASCII characters of `also` become `%` and two upper-case
+/// hexadecimal digits.
 pub fn encode_text<'a>(bytes: &'a [u8], also: &str) -> Cow<'a, str> {
-    let escaped = |c: char| c == '%' || (c as u32) < 0x20 || c == '\x7f' || also.contains(c);
+    let escaped = |c: char| c == '%' || steers(c) || also.contains(c);
     if let Ok(text) = std::str::from_utf8(bytes)
         && !text.contains(escaped)
     {
@@ -19,13 +20,25 @@ pub fn encode_text<'a>(bytes: &'a [u8], also: &str) -> Cow<'a, str> {
     };
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
-            if escaped(c) { escape(&mut out, c as u8) } else { out.push(c) }
+            match escaped(c) {
+                true => c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| escape(&mut out, byte)),
+                false => out.push(c),
+            }
         }
         for &byte in chunk.invalid() {
             escape(&mut out, byte);
         }
     }
     Cow::Owned(out)
+}
+
+/// Returns whether a character steers a terminal or the order of the text around it, instead of being text.
+fn steers(c: char) -> bool {
+    let order = ['\u{61c}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}'];
+    c.is_control()
+        || order.contains(&c)
+        || ('\u{202a}'..='\u{202e}').contains(&c)
+        || ('\u{2066}'..='\u{2069}').contains(&c)
 }
 
 /// Writes a path for people to read: in text form, so that no name can steer a terminal or break a line.
@@ -59,6 +72,7 @@ mod tests {
         assert_eq!(encode_text("é a/漢.png".as_bytes(), ""), "é a/漢.png");
         assert_eq!(encode_text(b"100%\n\xff\x7f", ""), "100%25%0A%FF%7F");
         assert_eq!(encode_text(b"a b", " "), "a%20b");
+        assert_eq!(encode_text("\u{9b}2J\u{202e}x".as_bytes(), ""), "%C2%9B2J%E2%80%AEx");
         for wrong in ["%", "%4", "%41", "%0a", "%zz", "a\n", "%+1"] {
             assert_eq!(decode_text(wrong, ""), None, "{wrong:?}");
         }

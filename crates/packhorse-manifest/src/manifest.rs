@@ -201,7 +201,9 @@ impl Parser {
                     manifest.segment(rest)?;
                 }
                 "sample" => manifest.sample(rest)?,
-                "need" => return Err(format!("this pack needs `{rest}`: use a newer packhorse")),
+                "need" => {
+                    return Err(format!("this pack needs `{}`: use a newer packhorse", rest.escape_debug()));
+                }
                 "" => return Err("a blank line".into()),
                 _ if word.starts_with(['<', '=', '>', '|']) => {
                     return Err("a mark of an unfinished merge".into());

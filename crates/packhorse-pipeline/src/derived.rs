@@ -2,13 +2,13 @@
 //!
 //! The one place that knows their encoding. Everything is decoded with a limit, and must be used up to the last byte.
 
-use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use bincode::{Decode, Encode};
 
 use crate::error::{Error, Result};
+use crate::segment::read_table;
 
 /// No encoded value is larger.
 const LIMIT: usize = 1 << 20;
@@ -102,7 +102,7 @@ impl LastRun {
 
     /// Reads it; `None` where there is none.
     pub(crate) fn load(pack: &Path) -> io::Result<Option<Self>> {
-        let bytes = match fs::read(Self::path(pack)) {
+        let bytes = match read_table(&Self::path(pack)) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),

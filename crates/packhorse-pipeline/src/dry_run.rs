@@ -12,7 +12,7 @@ use crate::read_ahead::{READERS, look_at_file};
 use crate::report::{DryRun, Findings, note};
 use crate::schedule::pool;
 
-/// Says what [`pack`] would do: scans, and looks at each file's head and tail.
+/// Says what [`pack`](crate::pack()) would do: scans, and looks at each file's head and tail.
 ///
 /// # Errors
 ///

@@ -60,6 +60,11 @@ impl Journal {
         self.found.is_empty()
     }
 
+    /// Returns the content and attribute digests of all segments that were finished, wanted or not.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Digest, Digest)> {
+        self.found.values().map(|entry| (Digest(entry.content), Digest(entry.attributes)))
+    }
+
     pub(crate) fn add(&mut self, entry: Finished) -> Result<()> {
         write_frame(&mut self.file, &entry).map_err(Error::io("write", Path::new(NAME)))?;
         self.found.insert(Digest(entry.plan), entry);

@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use packhorse_manifest::{MANIFEST, Manifest};
 use packhorse_reader::CONTAINERS;
 
 use crate::error::{Error, Result};
+use crate::segment::read_table;
 
 /// The folder that a run writes to, taken for this run alone.
 pub(crate) struct Output {
@@ -22,11 +24,22 @@ pub(crate) struct Output {
 impl Output {
     /// Takes an output folder: a new or empty one, a pack, or what an interrupted run left.
     pub(crate) fn take(path: &Path) -> Result<Self> {
+        // A run begins with its lock: a folder `derived` without one is somebody else's.
+        Self::take_if(path, |names| {
+            names.iter().any(|name| name == MANIFEST) || path.join("derived/lock").is_file()
+        })
+    }
+
+    /// Takes a folder that is known to hold a pack's files.
+    pub(crate) fn take_pack(path: &Path) -> Result<Self> {
+        Self::take_if(path, |_| true)
+    }
+
+    fn take_if(path: &Path, ours: impl Fn(&[OsString]) -> bool) -> Result<Self> {
         let (empty, made) = match fs::read_dir(path) {
             Ok(entries) => {
                 let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
-                let known = |name: &str| names.iter().any(|found| found == name);
-                if !names.is_empty() && !known(MANIFEST) && !known("derived") {
+                if !names.is_empty() && !ours(&names) {
                     let some: Vec<_> = names.iter().take(3).map(|name| path_text(Path::new(name))).collect();
                     let what = format!("{} holds other files, such as {}", path_text(path), some.join(", "));
                     return Err(Error::refused(what, "choose a folder that is new or empty"));
@@ -44,7 +57,7 @@ impl Output {
         fs::create_dir_all(&derived).map_err(Error::io("create", &derived))?;
         let lock = lock(&derived.join("lock"), path)?;
         let manifest = path.join(MANIFEST);
-        let old = match fs::read(&manifest) {
+        let old = match read_table(&manifest) {
             Ok(text) => {
                 let parsed = Manifest::parse(&text, &manifest).map_err(packhorse_reader::Error::from)?;
                 Some((parsed, text))

@@ -3,20 +3,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use packhorse_core::Disk;
-use packhorse_core::{Container, Digest, IndexView, KeyGuard, Malformed, encode_text};
+use packhorse_core::{Container, Digest, IndexView, KeyGuard, Malformed, encode_text, path_text};
 use packhorse_manifest::{
     AttributesView, CutRule, Cutter, Detail, Lock, LockLine, MANIFEST, Manifest, Segment, attributes_path,
     index_path,
 };
 use packhorse_reader::CONTAINERS;
 
+use crate::derived::SourceOptions;
 use crate::error::{Error, Result};
 use crate::output::Output;
 use crate::plan::DETAIL_SAMPLES;
 use crate::progress::{Phase, Progress};
 use crate::publish::Publisher;
 use crate::schedule::{default_threads, heaviest_first, pool};
-use crate::segment::{keys, segment};
+use crate::segment::{keys, read_table, segment};
 use crate::verify::{Fault, FaultKind, Faults};
 
 /// What checking a manifest against index and attributes found.
@@ -38,7 +39,7 @@ pub fn check_manifest(pack: impl AsRef<Path>) -> Result<ManifestCheck> {
     let pack = pack.as_ref();
     let path = if pack.is_dir() { pack.join(MANIFEST) } else { pack.to_owned() };
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    let text = fs::read(&path).map_err(Error::io("read", &path))?;
+    let text = read_table(&path).map_err(Error::io("read", &path))?;
     let mut check = ManifestCheck { version: Manifest::version(&text), faults: Faults::default() };
     let mut wrong = |path: PathBuf, what: String| {
         check.faults.add(Fault {
@@ -65,7 +66,7 @@ pub fn check_manifest(pack: impl AsRef<Path>) -> Result<ManifestCheck> {
     for line in &manifest.segments {
         let index_file = folder.join(index_path(line.content));
         let columns_file = folder.join(attributes_path(line.attributes));
-        let read = |path: &Path| fs::read(path).map_err(|error| (path.to_owned(), error.to_string()));
+        let read = |path: &Path| read_table(path).map_err(|error| (path.to_owned(), error.to_string()));
         let checked = (|| {
             let (index, columns) = (read(&index_file)?, read(&columns_file)?);
             let bad = |path: &Path| {
@@ -149,22 +150,25 @@ pub fn rebuild_manifest(
     let pack = pack.as_ref();
     let container = CONTAINERS.into_iter().find(|container| pack.join(container.name()).is_dir());
     let Some(container) = container else {
-        let what = format!("{} has no container files", packhorse_core::path_text(pack));
+        let what = format!("{} has no container files", path_text(pack));
         return Err(Error::refused(what, "name the folder of a pack"));
     };
     if pack.join(MANIFEST).exists() {
-        let what = format!("{} exists", packhorse_core::path_text(&pack.join(MANIFEST)));
+        let what = format!("{} exists", path_text(&pack.join(MANIFEST)));
         return Err(Error::refused(
             what,
             "`packhorse manifest check` checks it; move it away to have it made again",
         ));
     }
-    // A pack that was copied without `derived` is one all the same.
-    let derived = pack.join("derived");
-    fs::create_dir_all(&derived).map_err(Error::io("create", &derived))?;
-    let output = Output::take(pack)?;
+    let source = SourceOptions::load(pack)?;
+    let output = Output::take_pack(pack)?;
     let found = read_containers(pack, container, progress)?;
+    if found.is_empty() {
+        let what = format!("{} has no container files", path_text(&pack.join(container.name())));
+        return Err(Error::refused(what, "put them back from a copy"));
+    }
     one_version(&found)?;
+    nothing_lost(pack, container, &found)?;
     let columns = read_columns(pack)?;
     let mut segments = Vec::new();
     let mut attributes = BTreeSet::new();
@@ -202,7 +206,7 @@ pub fn rebuild_manifest(
         publisher.commit(file, &index_path(found.content))?;
     }
     let lock = Lock::new(found.into_iter().map(|found| found.lock).collect());
-    publisher.version(&output, &manifest, container.name(), &lock, None)?;
+    publisher.version(&output, &manifest, container.name(), &lock, source)?;
     Ok(manifest)
 }
 
@@ -228,16 +232,18 @@ fn read_containers(
         let path = &files[i];
         let digest = path.file_name().and_then(|name| name.to_str()?.get(..64)?.parse::<Digest>().ok());
         let Some(content) = digest else {
-            return Err(Error::refused(
-                format!("{} is no container file", packhorse_core::path_text(path)),
-                "move it away",
-            ));
+            return Err(Error::refused(format!("{} is no container file", path_text(path)), "move it away"));
         };
+        let relative = path.strip_prefix(pack).unwrap_or(path);
+        if !container.files(pack, content).iter().any(|file| file == relative) {
+            let what = format!("{} is not where a container file belongs", path_text(path));
+            return Err(Error::refused(what, "move it back, or away"));
+        }
         let checked = container.check(path, content, true)?;
         progress.advance(0, sizes[i]);
         match (checked.faults.into_iter().next(), checked.index, checked.sha256) {
             (None, Some(index), Some(sha256)) => {
-                let relative = path.strip_prefix(pack).unwrap_or(path).to_string_lossy().into_owned();
+                let relative = relative.to_string_lossy().into_owned();
                 Ok(Found { content, index, lock: LockLine { path: relative, sha256 } })
             }
             (fault, ..) => {
@@ -270,13 +276,36 @@ fn one_version(found: &[Found]) -> Result<()> {
     Ok(())
 }
 
+/// Refuses to make a manifest of a part: what the lock and the index name must be there.
+fn nothing_lost(pack: &Path, container: &dyn Container, found: &[Found]) -> Result<()> {
+    let lost = |what: String| Err(Error::refused(what, "put the container file back from a copy"));
+    let lock = pack.join(format!("{}.sha256", container.name()));
+    if let Ok(named) = read_table(&lock).map(|text| Lock::parse(&text)) {
+        for line in named.map_err(|what| what.at(&lock))?.lines {
+            if !found.iter().any(|found| found.lock.path == line.path) {
+                return lost(format!("{} names {}, which is missing", path_text(&lock), line.path));
+            }
+        }
+    }
+    for folder in fs::read_dir(pack.join("index")).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let known = found.iter().any(|found| path.ends_with(index_path(found.content)));
+            if !known && path.extension().is_some_and(|extension| extension == "phi") {
+                return lost(format!("{} has no container file", path_text(&path)));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Reads all files of attributes, by the digest of the keys that they are for.
 fn read_columns(pack: &Path) -> Result<Columns> {
     let mut columns: HashMap<Digest, Vec<_>> = HashMap::new();
     for folder in fs::read_dir(pack.join("attrs")).into_iter().flatten().flatten() {
         for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
             let path = entry.path();
-            let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
+            let bytes = read_table(&path).map_err(Error::io("read", &path))?;
             if let Ok(view) = AttributesView::new(&bytes) {
                 let keys = view.keys();
                 columns.entry(keys).or_default().push((path, bytes));
@@ -301,15 +330,10 @@ fn join(
         [] => return Err(format!("no file in attrs/ fits {}", found.lock.path)),
         [one] => one,
         [(a, _), (b, _), ..] => {
-            return Err(format!(
-                "{} and {} both fit {}",
-                packhorse_core::path_text(a),
-                packhorse_core::path_text(b),
-                found.lock.path
-            ));
+            return Err(format!("{} and {} both fit {}", path_text(a), path_text(b), found.lock.path));
         }
     };
-    let wrong = |what: Malformed| format!("{}: {what}", packhorse_core::path_text(path));
+    let wrong = |what: Malformed| format!("{}: {what}", path_text(path));
     let view = AttributesView::new(bytes).map_err(wrong)?;
     let attribute_digest = view.check(bytes, keys.into_iter()).map_err(wrong)?;
     attributes.extend(view.names().map(str::to_owned));

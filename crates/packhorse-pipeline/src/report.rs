@@ -21,8 +21,10 @@ pub struct PackReport {
     pub samples: u64,
     /// Bytes of payload.
     pub bytes: u64,
-    /// Class names in the pack.
+    /// Classes that have samples.
     pub classes: usize,
+    /// Classes that have a number: those, and those of earlier versions.
+    pub class_lines: usize,
     /// Segments in the pack.
     pub segments: usize,
     /// Segments that an interrupted run had finished; they were checked and kept.

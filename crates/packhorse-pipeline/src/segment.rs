@@ -1,7 +1,15 @@
 //! What the bytes of a segment's index and attributes say, in the words of the manifest.
 
-use packhorse_core::{Digest, IndexView, KeyRef, Malformed, Value, sample_leaf};
+use std::io;
+use std::path::Path;
+
+use packhorse_core::{Digest, IndexView, KeyRef, Malformed, Value, read_regular, sample_leaf};
 use packhorse_manifest::{AttributesView, Detail, SampleLine, Segment};
+
+/// Reads an index file or a file of attributes; neither is ever larger than 1 GiB.
+pub(crate) fn read_table(path: &Path) -> io::Result<Vec<u8>> {
+    read_regular(path, 1 << 30)
+}
 
 /// Returns the attribute digest of columns that fit an index; `None` where they do not.
 pub(crate) fn check_attributes(index: &[u8], columns: &[u8]) -> Option<Digest> {

@@ -7,7 +7,7 @@ use packhorse_manifest::{AttributesView, attributes_path, index_path};
 use packhorse_reader::Pack;
 
 use crate::error::{Error, Result};
-use crate::segment::attributes;
+use crate::segment::{attributes, read_table};
 
 /// What a pack holds, from its index and attributes alone.
 #[derive(Debug)]
@@ -63,8 +63,8 @@ pub fn stat(path: impl AsRef<Path>) -> Result<Stat> {
         stat.stored += fs::metadata(&file).map_err(Error::io("read", &file))?.len();
         let index_file = pack.path().join(index_path(segment.content));
         let columns_file = pack.path().join(attributes_path(segment.attributes));
-        let index = fs::read(&index_file).map_err(Error::io("read", &index_file))?;
-        let columns = fs::read(&columns_file).map_err(Error::io("read", &columns_file))?;
+        let index = read_table(&index_file).map_err(Error::io("read", &index_file))?;
+        let columns = read_table(&columns_file).map_err(Error::io("read", &columns_file))?;
         let index = IndexView::new(&index).map_err(|what| what.at(&index_file))?;
         let columns = AttributesView::new(&columns).map_err(|what| what.at(&columns_file))?;
         for i in 0..index.len() {

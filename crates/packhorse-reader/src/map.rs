@@ -15,7 +15,7 @@ pub(crate) struct Map {
 impl Map {
     /// Maps a whole file.
     pub(crate) fn open(path: PathBuf) -> Result<Self> {
-        let file = File::open(&path).map_err(Error::io("open", &path))?;
+        let file = packhorse_core::open_regular(&path).map_err(Error::io("open", &path))?;
         Self::of(&file, path)
     }
 

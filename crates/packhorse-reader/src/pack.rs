@@ -1,5 +1,4 @@
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -237,8 +236,8 @@ impl Pack {
 fn read_manifest(pack: &Path) -> Result<Vec<u8>> {
     let path = pack.join(MANIFEST);
     let not_a_pack = |what: &str| Error::NotAPack { path: pack.to_owned(), what: what.to_owned() };
-    let file = match File::open(&path) {
-        Ok(file) => file,
+    let text = match packhorse_core::read_regular(&path, MAX_MANIFEST) {
+        Ok(text) => text,
         Err(error)
             if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
         {
@@ -254,14 +253,8 @@ fn read_manifest(pack: &Path) -> Result<Vec<u8>> {
                 Ok(_) => not_a_pack("it has no dataset.phm"),
             });
         }
-        Err(error) => return Err(packhorse_core::Error::io("open", &path)(error).into()),
+        Err(error) => return Err(packhorse_core::Error::io("read", &path)(error).into()),
     };
-    let mut text = Vec::new();
-    let read = file.take(MAX_MANIFEST + 1).read_to_end(&mut text);
-    read.map_err(packhorse_core::Error::io("read", &path))?;
-    if text.len() as u64 > MAX_MANIFEST {
-        return Err(not_a_pack("its manifest is larger than 1 GiB"));
-    }
     Ok(text)
 }
 

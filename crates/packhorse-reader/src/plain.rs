@@ -30,7 +30,7 @@ impl PlainSegment {
     ///
     /// Fails where the file cannot be read, is damaged, or holds another segment than `content`.
     pub fn open(container: &dyn Container, path: PathBuf, content: Digest) -> Result<Self> {
-        let file = File::open(&path).map_err(packhorse_core::Error::io("open", &path))?;
+        let file = packhorse_core::open_regular(&path).map_err(packhorse_core::Error::io("open", &path))?;
         let len = file.metadata().map_err(packhorse_core::Error::io("read", &path))?.len();
         let mut tail = vec![0; container.tail().min(len) as usize];
         let at = len - tail.len() as u64;

@@ -12,7 +12,7 @@ const BUFFER: usize = 1 << 18;
 /// Checks every byte of the shard at `path`, reading it once with plain reads, so that a file that shrinks meanwhile
 /// is an error and no signal.
 pub(crate) fn check(path: &Path, segment: Digest, hash_file: bool) -> Result<Checked> {
-    let mut file = File::open(path).map_err(Error::io("open", path))?;
+    let mut file = packhorse_core::open_regular(path).map_err(Error::io("open", path))?;
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     let tables = Tables::read(&mut file, len).map_err(Error::io("read", path))?;
     file.rewind().map_err(Error::io("read", path))?;

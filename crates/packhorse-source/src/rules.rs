@@ -85,6 +85,9 @@ impl Rules {
 fn globs(patterns: &[String]) -> Result<GlobSet, String> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
+        if pattern.trim_matches('/').is_empty() {
+            return Err("an empty pattern".into());
+        }
         let trimmed = pattern.trim_end_matches('/');
         let anywhere = if trimmed.contains('/') { trimmed.to_owned() } else { format!("**/{trimmed}") };
         let glob = GlobBuilder::new(anywhere.trim_start_matches('/')).literal_separator(true).build();

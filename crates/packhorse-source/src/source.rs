@@ -33,12 +33,23 @@ pub struct Failure {
     pub path: PathBuf,
     /// What is wrong with it.
     pub what: String,
+    whole: bool,
 }
 
 impl Failure {
     /// Describes what is wrong with `path`.
     pub fn new(path: impl Into<PathBuf>, what: impl Into<String>) -> Self {
-        Self { path: path.into(), what: what.into() }
+        Self { path: path.into(), what: what.into(), whole: false }
+    }
+
+    /// Describes what is wrong with a source as a whole.
+    pub fn of_source(path: impl Into<PathBuf>, what: impl Into<String>) -> Self {
+        Self { whole: true, ..Self::new(path, what) }
+    }
+
+    /// Returns whether the source as a whole is meant, not a file in it.
+    pub fn is_the_source(&self) -> bool {
+        self.whole
     }
 }
 

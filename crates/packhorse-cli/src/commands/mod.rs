@@ -8,14 +8,31 @@ pub(crate) mod verify;
 use std::path::Path;
 
 use anyhow::Result;
-use packhorse::{KeyStyle, Labels, Links, OnError, Rules, SourceOptions, Splits, Tree, TreeOptions};
+use packhorse::{KeyStyle, Labels, Links, OnError, Pack, Rules, SourceOptions, Splits, Tree, TreeOptions};
 
 use crate::args::{self, TreeArgs};
+use crate::print;
 
 /// Puts the options of the command line over those that the pack was made with.
 fn source_options(args: &TreeArgs, pack: &Path) -> Result<SourceOptions> {
-    let before = if args.forget { None } else { SourceOptions::load(pack)? };
-    let before = before.unwrap_or(SourceOptions { labels: true, ..SourceOptions::default() });
+    let remembered = if args.forget { None } else { SourceOptions::load(pack)? };
+    // A pack that was copied without its options still tells which attributes it has.
+    let attributes =
+        Pack::open(pack).ok().filter(|_| !args.forget).map(|pack| pack.manifest().attributes.clone());
+    let has = |name: &str| attributes.as_ref().map(|names| names.iter().any(|known| known == name));
+    let before = remembered.unwrap_or_else(|| SourceOptions {
+        labels: has("class").unwrap_or(true),
+        split: has("split").unwrap_or(false),
+        ..SourceOptions::default()
+    });
+    let patterns_hold = args.include.is_empty() && !before.include.is_empty()
+        || args.exclude.is_empty() && !before.exclude.is_empty();
+    if patterns_hold {
+        let patterns = [("--include", &before.include), ("--exclude", &before.exclude)];
+        let patterns =
+            patterns.iter().flat_map(|(flag, all)| all.iter().map(move |one| format!(" {flag} {one}")));
+        print::note(&format!("as the pack was made:{} (--forget starts anew)", patterns.collect::<String>()));
+    }
     let patterns = |now: &Vec<String>, before: Vec<String>| if now.is_empty() { before } else { now.clone() };
     Ok(SourceOptions {
         labels: args.labels.map_or(before.labels, |labels| labels == args::From::Folder),

@@ -29,6 +29,9 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
         ..PackOptions::default()
     };
     options.threads = args.threads.unwrap_or(options.threads);
+    if !args.output.quiet && looks_like_splits(&args.src, &options) {
+        print::hint("the top folders are named like splits; if they are, pack with --split folder");
+    }
     let shown = Shown::new(args.output.quiet);
     if args.dry_run {
         let report = packhorse::dry_run(&source, Some(&args.out), &options, &shown);
@@ -47,9 +50,24 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
     match args.output.format {
         Format::Json => print::json(&report_json(&report, time.as_secs_f64()))?,
         Format::Text if args.output.quiet => {}
-        Format::Text => print::data(&report_text(&report, time.as_secs_f64()))?,
+        Format::Text => print::data(&report_text(&report, &args.src, time.as_secs_f64()))?,
     }
     Ok(code(&report.failures))
+}
+
+/// Returns whether the top folders, which would be classes, have the names that splits have.
+fn looks_like_splits(src: &Path, options: &PackOptions) -> bool {
+    let known = ["dev", "test", "train", "training", "val", "valid", "validation"];
+    let named =
+        |entry: &fs::DirEntry| known.iter().any(|known| entry.file_name().eq_ignore_ascii_case(known));
+    let folders: Vec<_> = fs::read_dir(src)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.path().is_dir() && !entry.file_name().as_encoded_bytes().starts_with(b"."))
+        .collect();
+    let labels_only = options.source.as_ref().is_some_and(|source| source.labels && !source.split);
+    labels_only && folders.len() > 1 && folders.iter().all(named)
 }
 
 pub(super) fn detail(detail: args::Detail) -> Detail {
@@ -83,7 +101,7 @@ fn check_places(src: &Path, out: &Path) -> Result<()> {
     Ok(())
 }
 
-fn report_text(report: &PackReport, seconds: f64) -> String {
+fn report_text(report: &PackReport, src: &Path, seconds: f64) -> String {
     let mut out = notes_text(&report.scan, &report.failures, &report.findings);
     out += &format!(
         "packed {} samples ({}) in {} into {} in {seconds:.1} s\n",
@@ -96,10 +114,22 @@ fn report_text(report: &PackReport, seconds: f64) -> String {
         out += &format!("resumed: {} checked and kept\n", counted(report.resumed as u64, "segment"));
     }
     if !report.new_version {
-        out += "no change: the pack held the same already\n";
+        out += "the same version as before: its files were written anew\n";
     }
     out += &format!("version {}\n", report.version);
-    out += &format!("prove it: packhorse verify {} --source SRC\n", path_text(&report.path));
+    let unused = report.class_lines - report.classes;
+    if unused > 0 {
+        let (last, unused) = (report.class_lines - 1, count(unused as u64));
+        out += &format!(
+            "class numbers go from 0 to {last}; {unused} of them have no sample and keep their number
+"
+        );
+    }
+    let (pack, src) = (path_text(&report.path), path_text(src));
+    out += &format!(
+        "prove it: packhorse verify {pack} && packhorse verify {pack} --source {src}
+"
+    );
     out
 }
 
@@ -125,7 +155,7 @@ fn dry_run_text(report: &DryRun) -> String {
 }
 
 /// What the reader should know beside the totals: one line for each kind.
-fn notes_text(scan: &Report, failures: &[Failure], findings: &Findings) -> String {
+pub(super) fn notes_text(scan: &Report, failures: &[Failure], findings: &Findings) -> String {
     let mut out = String::new();
     let mut say = |what: String, tally: &packhorse::Tally| {
         if tally.count > 0 {
@@ -159,7 +189,7 @@ fn notes_text(scan: &Report, failures: &[Failure], findings: &Findings) -> Strin
     out
 }
 
-fn notes_json(scan: &Report, failures: &[Failure], findings: &Findings) -> serde_json::Value {
+pub(super) fn notes_json(scan: &Report, failures: &[Failure], findings: &Findings) -> serde_json::Value {
     let left_out: serde_json::Map<_, _> =
         scan.left_out.iter().map(|(rule, tally)| (rule.as_str().to_owned(), tally_json(tally))).collect();
     let findings: serde_json::Map<_, _> =
@@ -189,6 +219,7 @@ fn report_json(report: &PackReport, seconds: f64) -> serde_json::Value {
         "samples": report.samples,
         "bytes": report.bytes,
         "classes": report.classes,
+        "class_lines": report.class_lines,
         "segments": report.segments,
         "segments_resumed": report.resumed,
         "bytes_written": report.written,

@@ -2,9 +2,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use packhorse::{Fault, Faults, OnError, Verified, path_text};
+use packhorse::{Fault, Faults, Findings, OnError, Verified, path_text};
 use serde_json::json;
 
+use super::pack::{notes_json, notes_text};
 use super::{source_options, tree};
 use crate::args::{Format, Output, Verify};
 use crate::print::{self, Shown, bytes, count, path_json};
@@ -15,7 +16,7 @@ pub(crate) fn run(args: &Verify) -> Result<ExitCode> {
     let mut what = String::new();
     let verified = if let Some(source) = &args.source {
         let source = tree(source, &source_options(&args.tree, pack)?, OnError::Skip)?;
-        what += "equals its source";
+        what += "the index equals the source";
         packhorse::verify_source(pack, &source, threads, &shown)
     } else if args.quick {
         what += "sizes and counts agree";
@@ -57,7 +58,7 @@ pub(super) fn faults_text(faults: &Faults) -> String {
         out += &format!("... and {} more; --format json lists up to 1,000\n", count(total - SHOWN as u64));
     }
     for (kind, number) in &faults.counts {
-        out += &format!("{}: {kind}\n", count(*number));
+        out += &format!("{} {kind}\n", count(*number));
     }
     let mut mends: Vec<_> = faults.counts.keys().map(|kind| kind.mend()).collect();
     mends.dedup();
@@ -86,7 +87,12 @@ fn print_text(output: Output, verified: &Verified, what: &str, seconds: f64) -> 
         return Ok(print::data(&faults_text(&verified.faults))?);
     }
     if !output.quiet {
-        let mut text = format!("verified: {what}: {} samples", count(verified.samples));
+        let mut text =
+            verified.scan.as_ref().map_or_else(String::new, |scan| notes_text(scan, &[], &Findings::new()));
+        text += &format!("verified: {what}");
+        if verified.samples > 0 {
+            text += &format!(": {} samples", count(verified.samples));
+        }
         if verified.bytes > 0 {
             text += &format!(", {} in {seconds:.1} s", bytes(verified.bytes));
         }
@@ -126,6 +132,7 @@ fn verified_json(verified: &Verified, seconds: f64) -> serde_json::Value {
         "bytes": verified.bytes,
         "seconds": seconds,
         "not_checked": verified.not_checked,
+        "notes": verified.scan.as_ref().map(|scan| notes_json(scan, &[], &Findings::new())),
         "faults": faults_json(&verified.faults),
     })
 }

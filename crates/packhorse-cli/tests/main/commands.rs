@@ -16,12 +16,19 @@ fn pack_verify_unpack() {
     let packed = sealed.run(&["pack", "src", "out.pack"]);
     packed.says(
         0,
-        &["packed 3 samples (11 B) in 2 classes into 1 segment", "verify out.pack --source SRC"],
+        &[
+            "packed 3 samples (11 B) in 2 classes into 1 segment",
+            "packhorse verify out.pack && packhorse verify out.pack --source src",
+        ],
         &[],
     );
     assert_eq!(packed.err, "", "nothing but data where no terminal is");
     sealed.run(&["verify", "out.pack"]).says(0, &["every byte is what was packed: 3 samples"], &[]);
-    sealed.run(&["verify", "out.pack", "--source", "src"]).says(0, &["equals its source: 3 samples"], &[]);
+    sealed.run(&["verify", "out.pack", "--source", "src"]).says(
+        0,
+        &["the index equals the source: 3 samples"],
+        &[],
+    );
     sealed.run(&["verify", "out.pack", "--quick"]).says(0, &["not checked: payload bytes"], &[]);
     sealed.run(&["verify", "out.pack", "--lock"]).says(0, &["agree with the lock"], &[]);
     sealed.run(&["verify", "out.pack", "--sample", "100%"]).says(0, &["3 samples"], &[]);
@@ -29,7 +36,7 @@ fn pack_verify_unpack() {
     assert_eq!(read(&sealed.at("back"), &[]), small());
     let quiet = sealed.run(&["pack", "src", "quiet.pack", "--quiet"]);
     assert_eq!((quiet.out.as_str(), quiet.err.as_str()), ("", ""));
-    sealed.run(&["pack", "src", "out.pack"]).says(0, &["no change: the pack held the same already"], &[]);
+    sealed.run(&["pack", "src", "out.pack"]).says(0, &["the same version as before"], &[]);
 }
 
 #[test]
@@ -60,7 +67,7 @@ fn differences_exit_with_1_and_name_the_sample() {
     sealed.run(&["pack", "src", "p", "-q"]).says(0, &[], &[]);
     fs::write(sealed.at("src/cat/1.txt"), "ONE").unwrap();
     let differs = sealed.run(&["verify", "p", "--source", "src"]);
-    differs.says(1, &["differs: cat/1.txt: SHA-256", "1: differing", "hint: `packhorse pack SRC PACK`"], &[]);
+    differs.says(1, &["differs: cat/1.txt: SHA-256", "1 differing", "hint: `packhorse pack SRC PACK`"], &[]);
     let json = sealed.run(&["verify", "p", "--source", "src", "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!((&json["ok"], &json["faults"]["counts"]["differs"]), (&false.into(), &1.into()));
@@ -82,7 +89,11 @@ fn differences_exit_with_1_and_name_the_sample() {
 #[test]
 fn wrong_requests_exit_with_2_and_say_what_mends_them() {
     let sealed = Sealed::new(&small());
-    sealed.run(&["pack", "nowhere", "p"]).says(2, &[], &["error: nowhere: no such folder"]);
+    sealed.run(&["pack", "nowhere", "p"]).says(
+        2,
+        &[],
+        &["error: nowhere: no such folder", "hint: check the path"],
+    );
     sealed.run(&["pack", "src/cat/1.txt", "p"]).says(2, &[], &["is no folder"]);
     sealed.run(&["pack", "src", "src/p"]).says(2, &[], &["src/p lies in the folder to pack", "hint: "]);
     sealed.run(&["pack", "src", "p", "--include", "*.png"]).says(2, &[], &["0 samples", "3 not included"]);
@@ -118,8 +129,8 @@ fn options_are_remembered_until_they_are_forgotten() {
     );
     assert_eq!(sealed.run(&["ls", "p"]).out, "1\n2\n3\n");
     sealed.run(&["verify", "p", "--source", "src"]).says(0, &["3 samples"], &[]);
-    sealed.run(&["pack", "src", "p"]).says(0, &["no change"], &[]);
-    sealed.run(&["verify", "p", "--source", "src", "--forget"]).says(1, &["missing: 1"], &[]);
+    sealed.run(&["pack", "src", "p"]).says(0, &["the same version as before"], &[]);
+    sealed.run(&["verify", "p", "--source", "src", "--forget"]).says(1, &["missing: 1", "3 missing"], &[]);
     let damaged = sealed.at("p/derived/last");
     flip(&damaged, 80);
     sealed.run(&["pack", "src", "p"]).says(2, &[], &["derived/last: damaged"]);

@@ -5,8 +5,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use packhorse_core::{Container, Disk, Key, Storage};
-use packhorse_manifest::{CutRule, Detail, Lock, MAX_SEGMENTS, Manifest};
+use packhorse_core::{Container, Digest, Disk, Key, Storage, read_regular};
+use packhorse_manifest::{CutRule, Detail, Lock, MAX_SEGMENTS, Manifest, attributes_path, index_path};
+use packhorse_reader::MAX_MANIFEST;
 use packhorse_shard::{Compression, Shard};
 use packhorse_source::{Failure, OnError, Source};
 
@@ -19,7 +20,7 @@ use crate::plan::{DETAIL_SAMPLES, Plan, nothing_to_pack};
 use crate::progress::{Phase, Progress};
 use crate::publish::Publisher;
 use crate::report::{Findings, PackReport, merge};
-use crate::schedule::default_threads;
+use crate::schedule::{default_threads, held};
 
 /// How to pack.
 #[derive(Clone)]
@@ -100,7 +101,7 @@ pub fn pack(
             let lock = Lock::new(done.iter().map(|done| done.lock.clone()).collect());
             let new_version =
                 publisher.version(&output, &manifest, container.name(), &lock, options.source.clone())?;
-            remove_superseded(&container, &output.path, &manifest, &lock);
+            remove_superseded(&run, &manifest, &lock);
             Journal::remove(&output.derived());
             failures.sort_by(|a, b| a.path.cmp(&b.path));
             return Ok(report(&output, &manifest, new_version, plan, failures, done));
@@ -127,6 +128,7 @@ fn report(
         samples: manifest.samples(),
         bytes: manifest.bytes(),
         classes: plan.classes.len(),
+        class_lines: manifest.classes.len(),
         segments: manifest.segments.len(),
         resumed: 0,
         written: 0,
@@ -142,18 +144,48 @@ fn report(
     report
 }
 
-/// Removes files that hold segments of this version in another encoding than that which the lock names: the lock names
-/// one file for each.
-fn remove_superseded(container: &dyn Container, pack: &Path, manifest: &Manifest, lock: &Lock) {
+/// Removes what no version names any more: files that hold segments of this one in another encoding than that which the
+/// lock names, and segments that this run, or one that was interrupted, finished for nothing.
+///
+/// What stays, where this fails, is reported by `verify`, and removed by the next run.
+fn remove_superseded(run: &Run<'_>, manifest: &Manifest, lock: &Lock) {
+    let remove = |path: &Path| drop(std::fs::remove_file(run.pack.join(path)));
     let kept: HashSet<&Path> = lock.lines.iter().map(|line| Path::new(&line.path)).collect();
     for segment in &manifest.segments {
-        for path in container.files(pack, segment.content) {
+        for path in run.container.files(run.pack, segment.content) {
             if !kept.contains(&*path) {
-                // What stays is reported by `verify`, and removed by the next run.
-                let _ = std::fs::remove_file(pack.join(path));
+                remove(&path);
             }
         }
     }
+    let Ok(history) = history(run.pack) else { return };
+    let named = || history.iter().chain([manifest]).flat_map(|manifest| &manifest.segments);
+    let contents: HashSet<Digest> = named().map(|segment| segment.content).collect();
+    let attributes: HashSet<Digest> = named().map(|segment| segment.attributes).collect();
+    for (content, columns) in held(&run.journal).all() {
+        if !contents.contains(&content) {
+            run.container.files(run.pack, content).iter().for_each(|path| remove(path));
+            remove(&index_path(content));
+        }
+        if !attributes.contains(&columns) {
+            remove(&attributes_path(columns));
+        }
+    }
+}
+
+/// Reads the manifests of earlier versions.
+fn history(pack: &Path) -> Result<Vec<Manifest>> {
+    let folder = pack.join("history");
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io("list", &folder)(error)),
+    };
+    let read = |path: &Path| {
+        let text = read_regular(path, MAX_MANIFEST).map_err(Error::io("read", path))?;
+        Ok(Manifest::parse(&text, path).map_err(packhorse_reader::Error::from)?)
+    };
+    entries.map(|entry| read(&entry.map_err(Error::io("list", &folder))?.path())).collect()
 }
 
 fn manifest(

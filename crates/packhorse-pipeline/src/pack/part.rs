@@ -14,7 +14,7 @@ use crate::plan::{Plan, PlannedSegment};
 use crate::read_ahead::{Batch, Next, ReadAhead, Readers, look_at_file};
 use crate::report::{Findings, note};
 use crate::schedule::held;
-use crate::segment::{check_attributes, sample_lines, segment};
+use crate::segment::{check_attributes, read_table, sample_lines, segment};
 
 /// Segments that wait for their sync.
 const MAX_WAITING: usize = 8;
@@ -75,8 +75,8 @@ impl<'a> Part<'a> {
         let path = self.run.container.path(content);
         let pack = self.run.pack;
         let known = held(&self.run.checked).get(&planned.digest).copied();
-        let index = std::fs::read(pack.join(index_path(content))).unwrap_or_default();
-        let columns = std::fs::read(pack.join(attributes_path(attributes))).unwrap_or_default();
+        let index = read_table(&pack.join(index_path(content))).unwrap_or_default();
+        let columns = read_table(&pack.join(attributes_path(attributes))).unwrap_or_default();
         if known.is_none() {
             let Ok(checked) = self.run.container.check(&pack.join(&path), content, true) else {
                 return Ok(None);

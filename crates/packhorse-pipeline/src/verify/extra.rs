@@ -7,6 +7,7 @@ use packhorse_reader::Pack;
 
 use super::{Fault, FaultKind, Faults};
 use crate::error::{Error, Result};
+use crate::segment::read_table;
 
 /// Finds files that neither the manifest nor an earlier version of it knows; returns whether there are earlier versions.
 pub(super) fn extra_files(pack: &Pack, faults: &mut Faults) -> Result<bool> {
@@ -15,7 +16,7 @@ pub(super) fn extra_files(pack: &Pack, faults: &mut Faults) -> Result<bool> {
     know(pack, pack.manifest(), &mut known);
     let history = list(&root.join("history"))?;
     for path in &history {
-        let text = fs::read(path).map_err(Error::io("read", path))?;
+        let text = read_table(path).map_err(Error::io("read", path))?;
         let named = path
             .file_stem()
             .is_some_and(|stem| stem.to_string_lossy() == Manifest::version(&text).to_string());

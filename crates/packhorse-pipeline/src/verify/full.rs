@@ -1,9 +1,11 @@
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use packhorse_core::{Digest, IndexView, Key, KeyGuard, Malformed, Sha256, path_text};
+use packhorse_core::{
+    Digest, IndexView, Key, KeyGuard, Malformed, Sha256, open_regular, path_text, read_regular,
+};
 use packhorse_manifest::{
     AttributesView, Cutter, Lock, MANIFEST, Manifest, Segment, attributes_path, index_path,
 };
@@ -16,7 +18,7 @@ use crate::derived::LastRun;
 use crate::error::{Error, Result};
 use crate::progress::{Phase, Progress};
 use crate::schedule::{default_threads, heaviest_first, pool};
-use crate::segment::{keys, segment};
+use crate::segment::{keys, read_table, segment};
 
 /// Opens a pack for a check. A damaged manifest is a fault, not an error.
 pub(super) fn open(path: &Path) -> Result<Result<Pack, Verified>> {
@@ -145,6 +147,9 @@ pub fn verify(path: impl AsRef<Path>, threads: Option<usize>, progress: &dyn Pro
     if extra_files(&pack, &mut verified.faults)? {
         verified.not_checked.push("files that only earlier versions need");
     }
+    if !verified.faults.is_empty() && in_work(&pack) {
+        return Err(Error::Busy { path: pack.path().to_owned() });
+    }
     Ok(verified)
 }
 
@@ -159,42 +164,48 @@ fn check_segment(pack: &Pack, s: usize) -> Result<Found> {
         classes: BTreeSet::new(),
         attributes: BTreeSet::new(),
     };
-    let missing = |kind: FaultKind, path: PathBuf| Fault {
+    let unreadable = |kind: FaultKind, path: PathBuf, what: String| Fault {
         kind,
         path: Some(path),
         key: Some(line.first_key.clone()),
         offset: None,
-        what: format!("the file is missing: {} samples from here on", line.samples),
+        what,
     };
-    let read = |path: &Path| match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io("read", path)(error)),
+    let missing = format!("the file is missing: {} samples from here on", line.samples);
+    let read = |path: &Path| {
+        read_table(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => missing.clone(),
+            _ => error.to_string(),
+        })
     };
 
     let mut in_container = None;
     match pack.container().find(pack.path(), line.content) {
         Err(_) => {
             let path = pack.path().join(pack.container().path(line.content));
-            found.faults.add(missing(FaultKind::Container, path));
+            found.faults.add(unreadable(FaultKind::Container, path, missing.clone()));
         }
         Ok(relative) => {
             let path = pack.path().join(&relative);
-            let checked = pack.container().check(&path, line.content, false)?;
-            found.bytes = checked.payload;
-            for packhorse_core::Fault { key, what } in checked.faults {
-                found.faults.add(Fault { key, ..fault(FaultKind::Container, path.clone(), what) });
-            }
             found.file = Some(relative);
-            in_container = checked.index;
+            match pack.container().check(&path, line.content, false) {
+                Err(error) => found.faults.add(unreadable(FaultKind::Container, path, error.to_string())),
+                Ok(checked) => {
+                    found.bytes = checked.payload;
+                    for packhorse_core::Fault { key, what } in checked.faults {
+                        found.faults.add(Fault { key, ..fault(FaultKind::Container, path.clone(), what) });
+                    }
+                    in_container = checked.index;
+                }
+            }
         }
     }
 
     let index_path = pack.path().join(index_path(line.content));
-    let index = read(&index_path)?;
+    let index = read(&index_path);
     match &index {
-        None => found.faults.add(missing(FaultKind::Index, index_path)),
-        Some(bytes) => {
+        Err(what) => found.faults.add(unreadable(FaultKind::Index, index_path, what.clone())),
+        Ok(bytes) => {
             let wrong = match IndexView::new(bytes).and_then(|view| view.check()) {
                 Err(what) => Some(what),
                 Ok(digest) if digest != line.content => {
@@ -209,14 +220,17 @@ fn check_segment(pack: &Pack, s: usize) -> Result<Found> {
     }
     // Either copy of the index will do for what follows, as long as it is good.
     let good = |bytes: &Vec<u8>| IndexView::new(bytes).and_then(|view| view.check()) == Ok(line.content);
-    let Some(index) = index.filter(good).or(in_container.filter(good)) else { return Ok(found) };
+    let Some(index) = index.ok().filter(good).or(in_container.filter(good)) else { return Ok(found) };
     let Ok(view) = IndexView::new(&index) else { return Ok(found) };
     found.cut = cut_state(pack.manifest(), &view).ok();
 
     let attributes_path = pack.path().join(attributes_path(line.attributes));
-    let Some(columns) = read(&attributes_path)? else {
-        found.faults.add(missing(FaultKind::Attributes, attributes_path));
-        return Ok(found);
+    let columns = match read(&attributes_path) {
+        Ok(columns) => columns,
+        Err(what) => {
+            found.faults.add(unreadable(FaultKind::Attributes, attributes_path, what));
+            return Ok(found);
+        }
     };
     let checked = AttributesView::new(&columns).and_then(|attributes| {
         let digest = attributes.check(&columns, keys(&view)?.into_iter())?;
@@ -253,12 +267,20 @@ fn cut_state(manifest: &Manifest, index: &IndexView<'_>) -> Result<CutState, Mal
     Ok(CutState { after: cutter, first, inside })
 }
 
+/// Returns whether a run is changing the pack, or has changed it since it was opened.
+fn in_work(pack: &Pack) -> bool {
+    let manifest = read_regular(&pack.path().join(MANIFEST), packhorse_reader::MAX_MANIFEST);
+    let locked = File::open(pack.path().join("derived/lock"))
+        .is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)));
+    locked || manifest.is_ok_and(|text| text != pack.manifest_text())
+}
+
 /// Goes through all keys in order: no sample may be a folder of another one. A damaged index is a fault already.
 fn check_keys(pack: &Pack, faults: &mut Faults) {
     let mut guard = KeyGuard::default();
     for segment in &pack.manifest().segments {
         let path = pack.path().join(index_path(segment.content));
-        let Ok(index) = fs::read(&path) else { return };
+        let Ok(index) = read_table(&path) else { return };
         let Ok(keys) = IndexView::new(&index).and_then(|index| keys(&index)) else { return };
         for key in keys {
             if let Err(what) = guard.push(key) {
@@ -287,7 +309,7 @@ fn lock_fault(path: PathBuf, what: String) -> Fault {
 /// hashes are those of whole files, a second hash over every byte: that is [`verify_lock`]'s.
 fn check_lock_file(pack: &Pack, files: &BTreeSet<PathBuf>, faults: &mut Faults) {
     let path = lock_path(pack);
-    let text = match fs::read(&path) {
+    let text = match read_table(&path) {
         Ok(text) => text,
         Err(error) => return faults.add(lock_fault(path, error.to_string())),
     };
@@ -326,7 +348,7 @@ pub fn verify_lock(
         Err(verified) => return Ok(verified),
     };
     let path = lock_path(&pack);
-    let text = fs::read(&path).map_err(Error::io("read", &path))?;
+    let text = read_table(&path).map_err(Error::io("read", &path))?;
     let mut verified =
         Verified { not_checked: vec!["records, index, attributes and manifest"], ..Verified::default() };
     let lock = match Lock::parse(&text) {
@@ -372,7 +394,7 @@ pub fn verify_lock(
 }
 
 fn file_digest(path: &Path, advance: &dyn Fn(u64)) -> std::io::Result<(Digest, u64)> {
-    let mut from = BufReader::with_capacity(1 << 20, File::open(path)?);
+    let mut from = BufReader::with_capacity(1 << 20, open_regular(path)?);
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     let mut len = 0;

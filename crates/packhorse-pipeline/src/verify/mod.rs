@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use packhorse_core::Key;
+use packhorse_source::Report;
 
 pub use full::{verify, verify_lock};
 pub use part::{verify_quick, verify_sample};
@@ -26,6 +27,8 @@ pub struct Verified {
     pub faults: Faults,
     /// What this check does not look at, in words.
     pub not_checked: Vec<&'static str>,
+    /// What the scan of the source has to say, where there was one.
+    pub scan: Option<Report>,
 }
 
 /// Faults, counted by kind; the first thousand are kept.

@@ -10,6 +10,7 @@ use super::{Fault, FaultKind, Verified};
 use crate::error::Result;
 use crate::progress::{Phase, Progress};
 use crate::schedule::{default_threads, heaviest_first, pool};
+use crate::segment::read_table;
 
 /// Checks that all files are there with the sizes and counts that the manifest gives. Reads no payload.
 ///
@@ -55,7 +56,7 @@ pub fn verify_quick(path: impl AsRef<Path>) -> Result<Verified> {
             }
         }
         let columns = pack.path().join(attributes_path(line.attributes));
-        let found = fs::read(&columns).map_err(|error| error.to_string()).and_then(|bytes| {
+        let found = read_table(&columns).map_err(|error| error.to_string()).and_then(|bytes| {
             AttributesView::new(&bytes).map(|view| view.len()).map_err(|what| what.to_string())
         });
         match found {

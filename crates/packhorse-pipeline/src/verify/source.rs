@@ -1,5 +1,4 @@
 use std::cmp::Ordering;
-use std::fs;
 use std::path::Path;
 
 use packhorse_core::{DATA, Digest, IndexView, Key, Malformed, Value};
@@ -14,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::progress::{Phase, Progress};
 use crate::schedule::pool;
-use crate::segment::attributes;
+use crate::segment::{attributes, read_table};
 
 /// What the index says of a sample.
 struct Packed {
@@ -50,7 +49,11 @@ pub fn verify_source(
     progress.begin(Phase::Verify, Some(plan.samples), Some(plan.bytes));
     // Cold files want many requests in flight; warm ones are bound by the processors anyway.
     let workers = pool("verify", threads.unwrap_or(16))?;
-    let mut verified = Verified { not_checked: vec!["container files"], ..Verified::default() };
+    let mut verified = Verified {
+        not_checked: vec!["container files: `packhorse verify PACK` reads them"],
+        scan: Some(plan.report.clone()),
+        ..Verified::default()
+    };
     for failure in &plan.report.failures {
         let path = Some(failure.path.clone());
         let what = failure.what.clone();
@@ -188,9 +191,9 @@ fn packed(pack: &Pack) -> impl Iterator<Item = Result<Packed>> {
     pack.manifest().segments.iter().flat_map(|segment| {
         let rows = (|| {
             let path = pack.path().join(index_path(segment.content));
-            let index = fs::read(&path).map_err(Error::io("read", &path))?;
+            let index = read_table(&path).map_err(Error::io("read", &path))?;
             let columns_path = pack.path().join(attributes_path(segment.attributes));
-            let columns = fs::read(&columns_path).map_err(Error::io("read", &columns_path))?;
+            let columns = read_table(&columns_path).map_err(Error::io("read", &columns_path))?;
             let bad = |path: &Path| {
                 let path = path.to_owned();
                 move |what: Malformed| Error::from(what.at(&path))

@@ -112,9 +112,9 @@ impl Tree {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = match rustix::fs::open(&root, flags, Mode::empty()) {
             Ok(folder) => folder,
-            Err(Errno::NOENT) => return Err(Failure::new(&root, "no such folder").into()),
-            Err(Errno::NOTDIR) => return Err(Failure::new(&root, "is no folder").into()),
-            Err(error) => return Err(Failure::new(&root, reason(&error.into())).into()),
+            Err(Errno::NOENT) => return Err(Failure::of_source(&root, "no such folder").into()),
+            Err(Errno::NOTDIR) => return Err(Failure::of_source(&root, "is no folder").into()),
+            Err(error) => return Err(Failure::of_source(&root, reason(&error.into())).into()),
         };
         let mut attributes = Vec::new();
         if options.labels == Labels::Folder {
