@@ -9,7 +9,7 @@ use packhorse_core::Digest;
 use crate::derived::{read_frame, write_frame};
 use crate::error::{Error, Result};
 
-/// A segment that has its final name.
+/// A segment that is whole; its files have their final names, or are about to get them.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub(crate) struct Finished {
     /// SHA-256 of the segment's rows in the plan: keys, sizes, times.

@@ -131,10 +131,33 @@ fn options_are_remembered_until_they_are_forgotten() {
     sealed.run(&["verify", "p", "--source", "src"]).says(0, &["3 samples"], &[]);
     sealed.run(&["pack", "src", "p"]).says(0, &["the same version as before"], &[]);
     sealed.run(&["verify", "p", "--source", "src", "--forget"]).says(1, &["missing: 1", "3 missing"], &[]);
+    fs::remove_file(sealed.at("p/dataset.phm")).unwrap();
+    sealed.run(&["manifest", "rebuild", "p", "-q"]).says(0, &[], &[]);
+    sealed.run(&["verify", "p", "--source", "src"]).says(0, &["3 samples"], &[]);
     let damaged = sealed.at("p/derived/last");
     flip(&damaged, 80);
     sealed.run(&["pack", "src", "p"]).says(2, &[], &["derived/last: damaged"]);
     sealed.run(&["verify", "p"]).says(1, &["derived/last"], &[]);
+}
+
+#[test]
+fn folders_that_look_like_splits_and_classes_without_samples_are_said() {
+    let content: Content =
+        ["train/cat/1", "val/dog/2"].map(|path| (path.as_bytes().to_vec(), b"x".to_vec())).into();
+    let sealed = Sealed::new(&content);
+    sealed.run(&["pack", "src", "p"]).says(0, &["in 2 classes"], &["pack with --split folder"]);
+    let again = sealed.run(&["pack", "src", "p", "--split", "folder"]);
+    again.says(0, &["class numbers go from 0 to 3; 2 of them have no sample"], &[]);
+    // Without the options of the last run, the pack's own attributes tell.
+    fs::remove_dir_all(sealed.at("p/derived")).unwrap();
+    sealed.run(&["verify", "p", "--source", "src"]).says(0, &["the index equals the source"], &[]);
+    sealed.run(&["verify", "p", "--source", "src", "--exclude", "val"]).says(1, &["missing: val/dog/2"], &[]);
+    sealed.run(&["pack", "src", "q", "--split", "folder", "--exclude", "val", "-q"]).says(0, &[], &[]);
+    sealed.run(&["verify", "q", "--source", "src"]).says(
+        0,
+        &["note: 1 left out (excluded): val", "1 samples"],
+        &["as the pack was made: --exclude val (--forget starts anew)"],
+    );
 }
 
 #[test]

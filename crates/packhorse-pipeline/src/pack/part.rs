@@ -88,7 +88,7 @@ impl<'a> Part<'a> {
             if !good {
                 return Ok(None);
             }
-            self.run.note_finished(finished.clone(), 0)?;
+            held(&self.run.checked).insert(planned.digest, 0);
         }
         let mut findings = Findings::new();
         // What the headers show was not written down: the files are looked at once more.
@@ -230,6 +230,15 @@ impl<'a> Part<'a> {
     fn publish(&self, written: WrittenSegment<'_>) -> Result<Done> {
         let (content, attributes) = (written.segment.content, written.segment.attributes);
         let path = self.run.container.path(content);
+        let finished = Finished {
+            plan: self.planned().digest.0,
+            content: content.0,
+            attributes: attributes.0,
+            file: written.sha256.0,
+            file_len: written.len,
+        };
+        // Before the files have their names: whatever becomes of this run, the next one knows of them.
+        held(&self.run.journal).add(finished)?;
         let publisher = self.run.publisher;
         // Together, so that the file system makes one commit of the three.
         let (file, (index, columns)) = rayon::join(
@@ -242,14 +251,7 @@ impl<'a> Part<'a> {
             },
         );
         file.and(index).and(columns)?;
-        let finished = Finished {
-            plan: self.planned().digest.0,
-            content: content.0,
-            attributes: attributes.0,
-            file: written.sha256.0,
-            file_len: written.len,
-        };
-        self.run.note_finished(finished, written.len)?;
+        held(&self.run.checked).insert(self.planned().digest, written.len);
         Ok(Done {
             segment: written.segment,
             lock: LockLine { path: path.to_string_lossy().into_owned(), sha256: written.sha256 },

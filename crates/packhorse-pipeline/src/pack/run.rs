@@ -10,7 +10,7 @@ use packhorse_source::{Failure, Source};
 use super::PackOptions;
 use super::part::Part;
 use crate::error::{Error, Result};
-use crate::journal::{Finished, Journal};
+use crate::journal::Journal;
 use crate::output::Output;
 use crate::plan::Plan;
 use crate::progress::Progress;
@@ -122,11 +122,5 @@ impl<'a> Run<'a> {
         let mut unreadable: Unreadable = unreadable.into_inner().unwrap_or_default();
         unreadable.sort_by(|a, b| a.0.cmp(&b.0));
         Ok((done.into_iter().map(|(_, done)| done).collect(), unreadable))
-    }
-
-    /// Notes a segment that has its final name.
-    pub(super) fn note_finished(&self, entry: Finished, written: u64) -> Result<()> {
-        held(&self.checked).insert(Digest(entry.plan), written);
-        held(&self.journal).add(entry)
     }
 }

@@ -227,6 +227,26 @@ fn an_output_with_other_files_is_refused() {
 }
 
 #[test]
+fn a_folder_of_somebody_elses_is_refused_whatever_its_names() {
+    let place = Place::new(&fill(3, 40));
+    tree(&place.at("mine"), &[(b"derived/partial/thesis".to_vec(), vec![1])].into());
+    assert!(place.pack("mine").unwrap_err().to_string().contains("holds other files, such as derived"));
+    assert_eq!(read(&place.at("mine"), &[]).len(), 1);
+}
+
+#[test]
+fn segments_that_an_interrupted_run_finished_for_nothing_are_removed() {
+    let place = Place::new(&fill(60, 40));
+    let recorder = packhorse_testkit::Recorder::failing_at(90);
+    pack(&place.source(), place.at("pack"), &super::with_storage(recorder), &()).unwrap_err();
+    assert!(!read(&place.at("pack/shard"), &[]).is_empty());
+    let other = PackOptions { cut: CutRule::of_size(16384), ..small() };
+    pack(&place.source(), place.at("pack"), &other, &()).unwrap();
+    let faults = verify(place.at("pack"), None, &()).unwrap().faults;
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
+#[test]
 fn two_runs_at_one_output_do_not_wait_for_each_other() {
     let place = Place::new(&fill(30, 40));
     let out = place.at("pack");
@@ -275,6 +295,8 @@ fn files_that_change_between_scan_and_read_are_named() {
         let without = Place::new(&content);
         without.pack("pack").unwrap();
         assert_eq!(bytes(&place.at("pack")), bytes(&without.at("pack")));
+        let faults = verify(place.at("pack"), None, &()).unwrap().faults;
+        assert!(faults.is_empty(), "{faults:?}");
     }
 }
 

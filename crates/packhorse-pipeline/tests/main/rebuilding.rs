@@ -42,6 +42,32 @@ fn a_pack_without_derived_files_is_rebuilt_and_one_of_two_versions_is_not() {
 }
 
 #[test]
+fn a_part_of_a_pack_is_not_made_into_a_whole_one() {
+    let place = Place::new(&fill(120, 40));
+    place.pack("pack").unwrap();
+    let good = bytes(&place.at("pack"));
+    fs::remove_file(place.at("pack/dataset.phm")).unwrap();
+    let shard = place.at("pack/shard").join(
+        String::from_utf8(packhorse_testkit::read(&place.at("pack/shard"), &[]).into_keys().next().unwrap())
+            .unwrap(),
+    );
+    fs::rename(&shard, place.at("aside")).unwrap();
+    let refused = || rebuild_manifest(place.at("pack"), None, None, &()).unwrap_err().to_string();
+    assert!(refused().contains("which is missing"), "{}", refused());
+    let lock = fs::read(place.at("pack/shard.sha256")).unwrap();
+    fs::remove_file(place.at("pack/shard.sha256")).unwrap();
+    assert!(refused().contains("has no container file"), "{}", refused());
+    fs::create_dir_all(place.at("pack/shard/zz")).unwrap();
+    fs::copy(place.at("aside"), place.at("pack/shard/zz").join(shard.file_name().unwrap())).unwrap();
+    assert!(refused().contains("is not where a container file belongs"), "{}", refused());
+    fs::remove_dir_all(place.at("pack/shard/zz")).unwrap();
+    fs::rename(place.at("aside"), &shard).unwrap();
+    fs::write(place.at("pack/shard.sha256"), lock).unwrap();
+    rebuild_manifest(place.at("pack"), None, None, &()).unwrap();
+    assert_eq!(bytes(&place.at("pack")), good);
+}
+
+#[test]
 fn an_attribute_that_no_sample_has_is_not_named() {
     let place = Place::new(&[(b"a.bin".to_vec(), vec![1]), (b"b.bin".to_vec(), vec![2])].into());
     let report = place.pack("pack").unwrap();

@@ -108,3 +108,35 @@ fn quick_reads_no_payload_and_says_so() {
     assert!((1..30).contains(&some.samples), "{}", some.samples);
     assert!(!verify(place.at("pack"), None, &()).unwrap().faults.is_empty());
 }
+
+#[test]
+fn what_is_no_regular_file_is_a_fault_and_nothing_waits_for_it() {
+    let place = Place::new(&fill(20, 40));
+    place.pack("pack").unwrap();
+    for (folder, kind) in [("shard", "container"), ("index", "index"), ("attrs", "attributes")] {
+        let name = read(&place.at("pack").join(folder), &[]).into_keys().next().unwrap();
+        let path = place.at("pack").join(folder).join(String::from_utf8(name).unwrap());
+        fs::rename(&path, place.at("aside")).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert!(kinds(&verify(place.at("pack"), None, &()).unwrap().faults).contains(&(kind, 1)));
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(kinds(&verify(place.at("pack"), None, &()).unwrap().faults).contains(&(kind, 1)));
+        fs::remove_dir(&path).unwrap();
+        fs::rename(place.at("aside"), &path).unwrap();
+    }
+    assert!(verify(place.at("pack"), None, &()).unwrap().faults.is_empty());
+}
+
+#[test]
+fn a_pack_that_a_run_is_changing_is_not_called_damaged() {
+    let place = Place::new(&fill(20, 40));
+    place.pack("pack").unwrap();
+    fs::write(place.at("pack/shard/new.phs"), "on its way").unwrap();
+    let lock = fs::File::options().write(true).open(place.at("pack/derived/lock")).unwrap();
+    lock.lock().unwrap();
+    assert!(matches!(verify(place.at("pack"), None, &()), Err(packhorse_pipeline::Error::Busy { .. })));
+    drop(lock);
+    assert_eq!(kinds(&verify(place.at("pack"), None, &()).unwrap().faults), [("extra-file", 1)]);
+}
