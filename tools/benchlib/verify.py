@@ -17,9 +17,7 @@ def bench_verify(args):
     report = Report(args)
     files, size = size_of(args.tree)
     limits = []
-    contender = Contender(args.pack, None, lambda _: [
-        ("packhorse verify", [args.bin, "verify", str(args.pack)]),
-        ("packhorse verify --lock", [args.bin, "verify", str(args.pack), "--lock"])],
+    contender = Contender(args.pack, None, lambda _: [("packhorse verify", [args.bin, "verify", str(args.pack)])],
                           prepare=lambda _: limits.append(hash_rate()))
     costs = interleave([contender], args.rounds)
     rates = [size / cost.wall_s for cost in costs["packhorse verify"]]

@@ -13,7 +13,7 @@ use crate::schedule::held;
 
 /// Files that are read together: enough that handing them over costs nothing, few enough that memory stays small.
 const BATCH_BYTES: u64 = 1 << 20;
-const BATCH_FILES: usize = 256;
+const BATCH_FILES: usize = 64;
 /// Samples above this size are not read ahead, but by their writer.
 const LARGE: u64 = 4 << 20;
 /// Threads that mostly wait for the disk.
