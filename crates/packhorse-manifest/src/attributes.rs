@@ -260,6 +260,24 @@ impl<'a> AttributesView<'a> {
         }
     }
 
+    /// Returns the distinct strings of the column `name`.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the column is damaged.
+    pub fn distinct(&self, name: &str) -> Result<BTreeSet<Box<[u8]>>, Malformed> {
+        let mut found = BTreeSet::new();
+        if let Some(column) = self.columns.iter().find(|c| c.name == name && c.kind == ValueKind::String) {
+            let distinct = u64::from(Fields(column.data).u32(0)?);
+            for number in 0..distinct {
+                let text =
+                    column.text(number, distinct, self.samples).map_err(|what| what.shifted(column.at))?;
+                found.insert(text.into());
+            }
+        }
+        Ok(found)
+    }
+
     /// Checks every byte against the keys of the segment; returns the attribute digest.
     ///
     /// # Errors
@@ -334,27 +352,6 @@ impl ColumnView<'_> {
         let before = lengths.iter().take(number as usize).map(|len| u64::from(u32::from_le_bytes(*len)));
         let start = 8 + 4 * n + 4 * distinct + before.sum::<u64>();
         fields.bytes(start, u64::from(fields.u32(8 + 4 * n + 4 * number)?))
-    }
-}
-
-/// The distinct strings of a column, for counting classes without a row.
-impl<'a> AttributesView<'a> {
-    /// Returns the distinct strings of the column `name`.
-    ///
-    /// # Errors
-    ///
-    /// Fails where the column is damaged.
-    pub fn distinct(&self, name: &str) -> Result<BTreeSet<Box<[u8]>>, Malformed> {
-        let mut found = BTreeSet::new();
-        if let Some(column) = self.columns.iter().find(|c| c.name == name && c.kind == ValueKind::String) {
-            let distinct = u64::from(Fields(column.data).u32(0)?);
-            for number in 0..distinct {
-                let text =
-                    column.text(number, distinct, self.samples).map_err(|what| what.shifted(column.at))?;
-                found.insert(text.into());
-            }
-        }
-        Ok(found)
     }
 }
 
