@@ -14,8 +14,8 @@ use crate::schedule::held;
 /// Files that are read together: enough that handing them over costs nothing, few enough that memory stays small.
 const BATCH_BYTES: u64 = 1 << 20;
 const BATCH_FILES: usize = 64;
-/// Samples above this size are not read ahead, but by their writer.
-const LARGE: u64 = 4 << 20;
+/// Samples above this size are not held in memory, but hashed and written while they are read.
+pub(crate) const LARGE: u64 = 4 << 20;
 /// Threads that mostly wait for the disk.
 pub(crate) const READERS: usize = 16;
 

@@ -1,19 +1,15 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
-use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use packhorse_core::{
-    Digest, IndexView, Key, KeyGuard, Malformed, Sha256, open_regular, path_text, read_regular,
-};
+use packhorse_core::{Digest, IndexView, Key, KeyGuard, Malformed, open_regular, path_text, read_regular};
 use packhorse_manifest::{
     AttributesView, Cutter, Lock, MANIFEST, Manifest, Segment, attributes_path, index_path,
 };
 use packhorse_reader::Pack;
-use sha2::Digest as _;
 
 use super::extra::extra_files;
-use super::{Fault, FaultKind, Faults, Verified};
+use super::{Fault, FaultKind, Faults, Verified, digest_of};
 use crate::derived::LastRun;
 use crate::error::{Error, Result};
 use crate::progress::{Phase, Progress};
@@ -366,7 +362,8 @@ pub fn verify_lock(
         .map(|line| fs::metadata(pack.path().join(&line.path)).map_or(0, |file| file.len()))
         .collect();
     let hashes = heaviest_first(&workers, &sizes, |i| {
-        Ok(file_digest(&pack.path().join(&lock.lines[i].path), &|bytes| progress.advance(0, bytes)))
+        let file = open_regular(&pack.path().join(&lock.lines[i].path));
+        Ok(file.and_then(|mut file| digest_of(&mut file, &|bytes| progress.advance(0, bytes))))
     })?;
     for (line, found) in lock.lines.iter().zip(hashes) {
         let what = match found {
@@ -391,21 +388,4 @@ pub fn verify_lock(
         }
     }
     Ok(verified)
-}
-
-fn file_digest(path: &Path, advance: &dyn Fn(u64)) -> std::io::Result<(Digest, u64)> {
-    let mut from = BufReader::with_capacity(1 << 20, open_regular(path)?);
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    let mut len = 0;
-    loop {
-        match from.read(&mut buffer)? {
-            0 => return Ok((Digest::finish(hasher), len)),
-            read => {
-                hasher.update(&buffer[..read]);
-                len += read as u64;
-                advance(read as u64);
-            }
-        }
-    }
 }

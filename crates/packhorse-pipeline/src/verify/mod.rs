@@ -7,10 +7,12 @@ mod source;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::{self, Read};
 use std::path::PathBuf;
 
-use packhorse_core::Key;
+use packhorse_core::{Digest, Key, Sha256};
 use packhorse_source::Report;
+use sha2::Digest as _;
 
 pub use full::{verify, verify_lock};
 pub use part::{verify_quick, verify_sample};
@@ -159,5 +161,24 @@ impl fmt::Display for FaultKind {
             Self::Lock => "wrong in the lock",
             Self::ExtraFile => "unknown file",
         })
+    }
+}
+
+/// Hashes what a reader gives, without holding it; returns its length as well.
+fn digest_of(from: &mut impl Read, advance: &dyn Fn(u64)) -> io::Result<(Digest, u64)> {
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    let mut len = 0;
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok((Digest::finish(hasher), len)),
+            Ok(read) => {
+                hasher.update(&buffer[..read]);
+                len += read as u64;
+                advance(read as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }

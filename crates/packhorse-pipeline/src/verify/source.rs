@@ -4,14 +4,15 @@ use std::path::Path;
 use packhorse_core::{DATA, Digest, IndexView, Key, Malformed, Value};
 use packhorse_manifest::{AttributesView, attributes_path, index_path};
 use packhorse_reader::Pack;
-use packhorse_source::{Entry, Source};
+use packhorse_source::{Entry, Failure, Source};
 use rayon::prelude::*;
 
 use super::full::open;
-use super::{Fault, FaultKind, Faults, Verified};
+use super::{Fault, FaultKind, Faults, Verified, digest_of};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::progress::{Phase, Progress};
+use crate::read_ahead::LARGE;
 use crate::schedule::pool;
 use crate::segment::{attributes, read_table};
 
@@ -167,23 +168,32 @@ fn compare(source: &dyn Source, packed: &Packed, found: &Entry, buffer: &mut Vec
                 format!("{} bytes in the pack, {} in the source", packed.size, found.size),
             );
         }
-        Some(expected) => {
-            buffer.clear();
-            match source.read(found, buffer) {
-                Err(failure) => wrong(FaultKind::Unreadable, failure.to_string()),
-                Ok(()) => {
-                    let digest = Digest::of(buffer);
-                    if digest != expected {
-                        wrong(
-                            FaultKind::Differs,
-                            format!("SHA-256 {expected} in the pack, {digest} in the source"),
-                        );
-                    }
+        Some(expected) => match digest(source, found, buffer) {
+            Err(failure) => wrong(FaultKind::Unreadable, failure.to_string()),
+            Ok(digest) => {
+                if digest != expected {
+                    wrong(
+                        FaultKind::Differs,
+                        format!("SHA-256 {expected} in the pack, {digest} in the source"),
+                    );
                 }
             }
-        }
+        },
     }
     faults
+}
+
+/// Hashes a file of the source: a small one from memory, a large one while it is read.
+fn digest(source: &dyn Source, entry: &Entry, buffer: &mut Vec<u8>) -> Result<Digest, Failure> {
+    if entry.size <= LARGE {
+        buffer.clear();
+        source.read(entry, buffer)?;
+        return Ok(Digest::of(buffer));
+    }
+    let mut file = source.open(entry)?;
+    let read = digest_of(&mut file, &|_| ()).map_err(|error| source.failure(entry, error.to_string()))?;
+    source.check(entry, &file)?;
+    Ok(read.0)
 }
 
 /// Returns what the index files say, one segment in memory at a time.
