@@ -18,7 +18,6 @@ pub(crate) struct Finished {
     pub(crate) attributes: [u8; 32],
     /// SHA-256 of the container file.
     pub(crate) file: [u8; 32],
-    pub(crate) file_len: u64,
 }
 
 /// What an unfinished run has done, so that the next one need not do it again.

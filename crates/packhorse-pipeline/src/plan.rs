@@ -298,8 +298,11 @@ impl Builder {
         {
             plan.classes.insert(class.into());
         }
-        plan.present
-            .extend((0..).zip(&entry.values).filter(|(_, value)| **value != Value::Null).map(|(i, _)| i));
+        for (i, value) in entry.values.iter().enumerate() {
+            if *value != Value::Null && !plan.present.contains(&i) {
+                plan.present.insert(i);
+            }
+        }
         plan.samples += 1;
         let total = plan.bytes.checked_add(entry.size);
         plan.bytes = total

@@ -93,8 +93,10 @@ impl Container for Shard {
     fn find(&self, pack: &Path, segment: Digest) -> Result<PathBuf> {
         let own = self.path(segment);
         // Almost every segment has just this file: a look at it costs less than a listing.
-        if pack.join(&own).try_exists().is_ok_and(|exists| exists) {
-            return Ok(own);
+        match pack.join(&own).symlink_metadata() {
+            Ok(_) => return Ok(own),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::io("open", &pack.join(own))(error)),
         }
         let found = self.files(pack, segment).into_iter().next();
         found.ok_or_else(|| Error::io("open", &pack.join(own))(std::io::ErrorKind::NotFound.into()))

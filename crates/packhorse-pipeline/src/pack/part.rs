@@ -235,7 +235,6 @@ impl<'a> Part<'a> {
             content: content.0,
             attributes: attributes.0,
             file: written.sha256.0,
-            file_len: written.len,
         };
         // Before the files have their names: whatever becomes of this run, the next one knows of them.
         held(&self.run.journal).add(finished)?;

@@ -177,9 +177,13 @@ fn check_segment(pack: &Pack, s: usize) -> Result<Found> {
 
     let mut in_container = None;
     match pack.container().find(pack.path(), line.content) {
-        Err(_) => {
+        Err(error) => {
             let path = pack.path().join(pack.container().path(line.content));
-            found.faults.add(unreadable(FaultKind::Container, path, missing.clone()));
+            let what = match error.io_kind() {
+                Some(std::io::ErrorKind::NotFound) => missing.clone(),
+                _ => error.to_string(),
+            };
+            found.faults.add(unreadable(FaultKind::Container, path, what));
         }
         Ok(relative) => {
             let path = pack.path().join(&relative);

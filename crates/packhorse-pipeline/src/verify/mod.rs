@@ -141,7 +141,7 @@ impl FaultKind {
             Self::Manifest => {
                 "take dataset.phm from a copy, or move it away and run `packhorse manifest rebuild PACK`"
             }
-            Self::ExtraFile => "remove the file if nobody needs it",
+            Self::ExtraFile => "move the file away, and remove it once nobody has missed it",
         }
     }
 }

@@ -14,14 +14,14 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use unicode_normalization::UnicodeNormalization;
 
-use super::{KeyStyle, Labels, Links, Tree, identity, kind, size, stamp};
+use super::{KeyStyle, Labels, Links, THREADS, Tree, identity, kind, size, stamp};
 use crate::source::reason;
 use crate::{Entry, Failure, LeftOut, OnError, Report, Result};
 
 /// Files whose sizes are taken together.
-const BATCH: usize = 2048;
+const BATCH: usize = 256;
 /// Batches whose sizes are being taken while the walk goes on.
-const ASKED: usize = 3;
+const ASKED: usize = 2 * THREADS;
 
 /// Hands all files of a tree to `sink`, in key order.
 pub(super) fn walk(tree: &Tree, sink: &mut dyn FnMut(Entry) -> Result<()>) -> Result<Report> {
@@ -284,7 +284,7 @@ impl Walk<'_, '_> {
                 (path, stat)
             };
             // A walk that failed meanwhile takes no answer.
-            let _ = send.send(waiting.into_par_iter().with_min_len(64).map(look).collect());
+            let _ = send.send(waiting.into_iter().map(look).collect());
         });
         self.asked.push_back(receive);
     }
