@@ -25,9 +25,7 @@ fn hint(error: &Error) -> Option<String> {
         Error::Refused { hint, .. } => hint.clone(),
         Error::Busy { .. } => "wait for it to end; a run that was killed holds nothing".into(),
         Error::NothingToPack { .. } => "check the folder, and what --include and --exclude leave".into(),
-        Error::Source(packhorse::errors::SourceError::Sample(failure)) if failure.is_the_source() => {
-            "check the path".into()
-        }
+        Error::Source(packhorse::errors::SourceError::NoSource(_)) => "check the path".into(),
         Error::Source(packhorse::errors::SourceError::Sample(_)) => {
             "mend it, leave it out with --exclude, or go on without it with --on-error skip".into()
         }

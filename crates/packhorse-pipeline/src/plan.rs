@@ -361,7 +361,7 @@ pub(crate) fn nothing_to_pack(path: &Path, report: &Report) -> Error {
             format!("{} {rule}{first}", tally.count)
         })
         .collect();
-    if let Some(Failure { path, what: why, .. }) = report.failures.first() {
+    if let Some(Failure { path, what: why }) = report.failures.first() {
         what.push(format!(
             "{} could not be read, such as {}: {why}",
             report.failures.len(),

@@ -1,9 +1,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use packhorse_core::{
-    Codec, Container, DATA, Digest, Extent, FieldRow, IndexView, KeyRef, Layout, Malformed, Row,
-};
+use packhorse_core::{Codec, Container, Digest, Extent, FieldRow, IndexView, KeyRef, Layout, Malformed, Row};
 
 use crate::map::Map;
 use crate::plain::PlainSegment;
@@ -176,10 +174,5 @@ impl<'p> Sample<'p> {
             key: self.name(),
             what,
         }
-    }
-
-    /// Returns whether the sample is one file.
-    pub fn is_file(&self) -> Result<bool> {
-        Ok(self.field_count == 1 && self.fields()?[0].name == DATA)
     }
 }

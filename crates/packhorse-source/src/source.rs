@@ -14,6 +14,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The source as a whole cannot be opened.
+    #[error(transparent)]
+    NoSource(Failure),
     /// One file or folder cannot be packed.
     #[error(transparent)]
     Sample(#[from] Failure),
@@ -33,23 +36,12 @@ pub struct Failure {
     pub path: PathBuf,
     /// What is wrong with it.
     pub what: String,
-    whole: bool,
 }
 
 impl Failure {
     /// Describes what is wrong with `path`.
     pub fn new(path: impl Into<PathBuf>, what: impl Into<String>) -> Self {
-        Self { path: path.into(), what: what.into(), whole: false }
-    }
-
-    /// Describes what is wrong with a source as a whole.
-    pub fn of_source(path: impl Into<PathBuf>, what: impl Into<String>) -> Self {
-        Self { whole: true, ..Self::new(path, what) }
-    }
-
-    /// Returns whether the source as a whole is meant, not a file in it.
-    pub fn is_the_source(&self) -> bool {
-        self.whole
+        Self { path: path.into(), what: what.into() }
     }
 }
 

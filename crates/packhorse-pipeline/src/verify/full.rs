@@ -128,8 +128,9 @@ pub fn verify(path: impl AsRef<Path>, threads: Option<usize>, progress: &dyn Pro
     if all_read {
         rebuilt.attributes = attributes.into_iter().collect();
     }
-    if rebuilt.text().as_bytes() != pack.manifest_text() {
-        let line = std::iter::zip(rebuilt.text().lines(), pack.manifest_text().split(|&b| b == b'\n'))
+    let text = rebuilt.text();
+    if text.as_bytes() != pack.manifest_text() {
+        let line = std::iter::zip(text.lines(), pack.manifest_text().split(|&b| b == b'\n'))
             .position(|(right, here)| right.as_bytes() != here);
         let line = line.map_or_else(|| "its end".to_owned(), |line| format!("line {}", line + 1));
         manifest_fault(None, format!("{line} does not follow from the files"));
@@ -202,25 +203,29 @@ fn check_segment(pack: &Pack, s: usize) -> Result<Found> {
     }
 
     let index_path = pack.path().join(index_path(line.content));
-    let index = read(&index_path);
-    match &index {
-        Err(what) => found.faults.add(unreadable(FaultKind::Index, index_path, what.clone())),
-        Ok(bytes) => {
-            let wrong = match IndexView::new(bytes).and_then(|view| view.check()) {
-                Err(what) => Some(what),
-                Ok(digest) if digest != line.content => {
-                    Some(Malformed::new(0, format!("gives {digest}, the manifest says {}", line.content)))
-                }
-                Ok(_) => None,
-            };
-            if let Some(what) = wrong {
-                found.faults.add(fault(FaultKind::Index, index_path, what));
+    let digest_of = |bytes: &[u8]| IndexView::new(bytes).and_then(|view| view.check());
+    let index = match read(&index_path) {
+        Err(what) => Err(unreadable(FaultKind::Index, index_path, what)),
+        Ok(bytes) => match digest_of(&bytes) {
+            Ok(digest) if digest == line.content => Ok(bytes),
+            Ok(digest) => {
+                let what = format!("gives {digest}, the manifest says {}", line.content);
+                Err(fault(FaultKind::Index, index_path, Malformed::new(0, what)))
+            }
+            Err(what) => Err(fault(FaultKind::Index, index_path, what)),
+        },
+    };
+    let index = match index {
+        Ok(index) => index,
+        Err(fault) => {
+            found.faults.add(fault);
+            // The container's own copy will do for what follows, as long as it is good.
+            match in_container.filter(|bytes| digest_of(bytes) == Ok(line.content)) {
+                Some(index) => index,
+                None => return Ok(found),
             }
         }
-    }
-    // Either copy of the index will do for what follows, as long as it is good.
-    let good = |bytes: &Vec<u8>| IndexView::new(bytes).and_then(|view| view.check()) == Ok(line.content);
-    let Some(index) = index.ok().filter(good).or(in_container.filter(good)) else { return Ok(found) };
+    };
     let Ok(view) = IndexView::new(&index) else { return Ok(found) };
     found.cut = cut_state(pack.manifest(), &view).ok();
 

@@ -112,9 +112,14 @@ impl Tree {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = match rustix::fs::open(&root, flags, Mode::empty()) {
             Ok(folder) => folder,
-            Err(Errno::NOENT) => return Err(Failure::of_source(&root, "no such folder").into()),
-            Err(Errno::NOTDIR) => return Err(Failure::of_source(&root, "is no folder").into()),
-            Err(error) => return Err(Failure::of_source(&root, reason(&error.into())).into()),
+            Err(error) => {
+                let what = match error {
+                    Errno::NOENT => "no such folder".to_owned(),
+                    Errno::NOTDIR => "is no folder".to_owned(),
+                    _ => reason(&error.into()),
+                };
+                return Err(Error::NoSource(Failure::new(&root, what)));
+            }
         };
         let mut attributes = Vec::new();
         if options.labels == Labels::Folder {
