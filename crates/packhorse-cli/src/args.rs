@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use packhorse::{Compression, CutRule};
+use packhorse::{ColumnType, Compression, CutRule, Labels, Splits};
 
 /// Packs many small image files into a few large files, and proves it
 #[derive(Parser)]
@@ -35,21 +35,27 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Pack a folder of images
+/// Pack a folder of images, a list or an archive
 ///
-/// SRC is a folder; each file in it becomes a sample, whose key is its path. By default the top folder is the class, as in
-/// torchvision's ImageFolder. Files left by operating systems and hidden files are left out, and counted.
+/// SRC is a folder, each file of which becomes a sample whose key is its path; or a list of files (CSV, TSV, JSONL, `path label`
+/// lines, the output of sha256sum); or an archive (tar, tar.gz, tar.zst, zip; `shard-{000..041}.tar` for several). By default
+/// the class is the column of a list that has one, else the top folder, as in torchvision's ImageFolder. Files left by
+/// operating systems and hidden files are left out, and counted.
 ///
 /// OUT is a folder that is new or empty; or a pack, which gets a new version; or what an interrupted run left: the same
 /// command then goes on, and ends with the same bytes. The old version is in force until the new one is whole.
 #[derive(Args)]
 pub(crate) struct Pack {
-    /// The folder to pack
+    /// The folder, list or archive to pack
     pub(crate) src: PathBuf,
     /// The pack to make
     pub(crate) out: PathBuf,
     #[command(flatten)]
-    pub(crate) tree: TreeArgs,
+    pub(crate) source: SourceArgs,
+    /// Number the classes as this file says: a name a line, from 0 on, or a JSON object or array of names. Needed once: later
+    /// versions keep the numbers
+    #[arg(long, value_name = "FILE")]
+    pub(crate) classes: Option<PathBuf>,
     /// What to do about a file or folder that cannot be read; skipped ones are listed, and the exit code is 1
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     pub(crate) on_error: OnError,
@@ -72,31 +78,60 @@ pub(crate) struct Pack {
     pub(crate) output: Output,
 }
 
-/// How a folder becomes samples
+/// How a source becomes samples
 #[derive(Args, Clone)]
-pub(crate) struct TreeArgs {
-    /// Where classes come from: the top folder, below that of the split, or nowhere [default: folder]
-    #[arg(long, value_enum, value_name = "FROM")]
-    pub(crate) labels: Option<From>,
-    /// Where splits come from: the top folder, or nowhere [default: none]
-    #[arg(long, value_enum, value_name = "FROM")]
-    pub(crate) split: Option<From>,
+#[command(next_help_heading = "Source")]
+pub(crate) struct SourceArgs {
+    /// What the source is [default: told by its content and name]
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) from: Option<From>,
+    /// Where classes come from: the top folder, below that of the split (`folder`), a column of a list (`column:NAME`) or
+    /// nowhere (`none`) [default: the column class or label of a list, else folder]
+    #[arg(long, value_name = "FROM")]
+    pub(crate) labels: Option<Labels>,
+    /// Where splits come from: the top folder (`folder`), a column (`column:NAME`), nowhere (`none`), or a hash of the key:
+    /// `hash:0.9` for train and val, or `hash:train=0.8,val=0.1,test=0.1`. With a hash, a sample never changes sides
+    /// [default: the column split of a list, else none]
+    #[arg(long, value_name = "FROM")]
+    pub(crate) split: Option<Splits>,
+    /// Draw the split by the hash of this column, such as a patient, in place of the key's
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) split_by: Option<String>,
     /// Keys are paths, or names without the folders of split and class; with names a move between classes changes an
     /// attribute and no key [default: path]
     #[arg(long, value_enum, value_name = "STYLE")]
     pub(crate) key: Option<KeyStyle>,
+    /// Files that share a path up to the first dot of their name are one sample, with a field for each extension
+    #[arg(long)]
+    pub(crate) group: bool,
+    /// Fields that each grouped sample must have, such as jpg,json; others are errors
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
+    pub(crate) require: Vec<String>,
     /// Take only files that match; `*.png` matches in every folder, `train/**` from the top. May be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) include: Vec<String>,
     /// Leave out files and folders that match. May be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) exclude: Vec<String>,
-    /// What to do about symbolic links; a link into a folder that it lies in is never followed [default: follow]
+    /// What to do about symbolic links; a link into a folder that it lies in is never followed, and one in an archive is
+    /// skipped or an error [default: follow]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) links: Option<Links>,
     /// Take hidden files in
     #[arg(long)]
     pub(crate) hidden: bool,
+    /// Take so many folders off the paths in an archive [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) strip_components: Option<usize>,
+    /// The folder that the paths of a list are relative to [default: the list's own]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// The column of a list that holds paths [default: path, file_name, filename, filepath, file or image]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) path_column: Option<String>,
+    /// Types of columns, such as age=int,score=float,seen=bool,id=string [default: string; in JSONL what the values are]
+    #[arg(long, value_name = "COLUMN=TYPE", value_delimiter = ',', value_parser = column_type)]
+    pub(crate) types: Vec<(String, ColumnType)>,
     /// Start from the defaults, not from the options above that the pack was made with
     #[arg(long)]
     pub(crate) forget: bool,
@@ -114,8 +149,22 @@ pub(crate) struct Output {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum From {
+    /// A folder
     Folder,
-    None,
+    /// Comma-separated values with a header
+    Csv,
+    /// Tab-separated values with a header
+    Tsv,
+    /// A JSON object a line
+    Jsonl,
+    /// Lines of path and label
+    Pairs,
+    /// The output of sha256sum; its hashes are checked
+    Sha256sum,
+    /// A tar archive, plain, or compressed with gzip or zstd
+    Tar,
+    /// A zip archive
+    Zip,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -152,12 +201,12 @@ pub(crate) enum Detail {
 pub(crate) struct Verify {
     /// The pack
     pub(crate) pack: PathBuf,
-    /// Compare this folder with the pack's index: every file there, no other, with equal bytes and class. Reads the folder,
-    /// not the container files
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["quick", "sample", "lock"])]
+    /// Compare this folder, list or archive with the pack's index: every sample there, no other, with equal bytes and
+    /// attributes. Reads the source, not the container files
+    #[arg(long, value_name = "SRC", conflicts_with_all = ["quick", "sample", "lock"])]
     pub(crate) source: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) tree: TreeArgs,
+    pub(crate) options: SourceArgs,
     /// Look at sizes and counts only
     #[arg(long, conflicts_with_all = ["sample", "lock"])]
     pub(crate) quick: bool,
@@ -294,6 +343,11 @@ fn size(text: &str) -> Option<u64> {
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+fn column_type(text: &str) -> Result<(String, ColumnType), String> {
+    let (column, kind) = text.rsplit_once('=').ok_or("COLUMN=TYPE")?;
+    Ok((column.to_owned(), kind.parse()?))
 }
 
 fn shard_size(text: &str) -> Result<CutRule, String> {

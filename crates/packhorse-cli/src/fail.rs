@@ -26,7 +26,7 @@ fn hint(error: &Error) -> Option<String> {
         Error::Busy { .. } => "wait for it to end; a run that was killed holds nothing".into(),
         Error::NothingToPack { .. } => "check the folder, and what --include and --exclude leave".into(),
         Error::Source(packhorse::errors::SourceError::NoSource(_)) => "check the path".into(),
-        Error::Source(packhorse::errors::SourceError::Sample(_)) => {
+        Error::Source(packhorse::errors::SourceError::Samples(_)) => {
             "mend it, leave it out with --exclude, or go on without it with --on-error skip".into()
         }
         Error::NoRoom { unit: "inodes", .. } => "a larger --shard-size makes fewer files".into(),

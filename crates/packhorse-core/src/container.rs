@@ -133,19 +133,17 @@ pub trait SegmentWriter<'s>: Send {
     /// Fails where the file cannot be written.
     fn append(&mut self, samples: &[Sample<'_>]) -> Result<()>;
 
-    /// Appends a sample of one field whose bytes come from a stream, for those too large for memory.
+    /// Appends a sample whose fields, in byte order of names, come from streams, for those too large for memory.
     ///
     /// # Errors
     ///
-    /// Fails where the file cannot be written; and, in the inner error, where the stream fails or is shorter or longer
-    /// than `size`.
-    fn append_stream(
+    /// Fails where the file cannot be written; and, in the inner error, where the stream with that number fails or is
+    /// shorter or longer than its size.
+    fn append_streams(
         &mut self,
         key: KeyRef<'_>,
-        name: &str,
-        size: u64,
-        from: &mut dyn Read,
-    ) -> Result<io::Result<()>>;
+        fields: &mut [FieldStream<'_>],
+    ) -> Result<Result<(), (usize, io::Error)>>;
 
     /// Writes the tables. The file is then whole, but not yet durable.
     ///
@@ -162,8 +160,16 @@ pub struct Sample<'a> {
     pub key: KeyRef<'a>,
     /// The fields, in byte order of names.
     pub fields: &'a [Field<'a>],
-    /// Whether compressing may pay: false for what is compressed already, such as JPEG.
-    pub compressible: bool,
+}
+
+/// A field whose bytes come from a stream.
+pub struct FieldStream<'a> {
+    /// The field's name.
+    pub name: &'a str,
+    /// Bytes that the stream gives.
+    pub size: u64,
+    /// The stream.
+    pub from: &'a mut dyn Read,
 }
 
 /// A segment file that is whole, and waits for its final name.

@@ -43,6 +43,8 @@ pub struct Field<'a> {
     pub name: &'a str,
     /// The bytes.
     pub bytes: &'a [u8],
+    /// Whether compressing may pay: false for what is compressed already, such as JPEG.
+    pub compressible: bool,
 }
 
 /// Builds the index of one segment from its rows in key order.

@@ -13,7 +13,9 @@ mod tree;
 mod value;
 
 pub use bytes::{Fields, padding, put_zeros};
-pub use container::{Checked, Codec, Container, Extent, Fault, Layout, Sample, SegmentWriter, Written};
+pub use container::{
+    Checked, Codec, Container, Extent, Fault, FieldStream, Layout, Sample, SegmentWriter, Written,
+};
 pub use digest::{Digest, Sha256};
 pub use error::{Error, Malformed, Result};
 pub use index::{

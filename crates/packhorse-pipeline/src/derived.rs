@@ -6,12 +6,15 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use bincode::{Decode, Encode};
+use packhorse_core::Digest;
+use packhorse_manifest::{CutRule, Detail, Manifest};
+use packhorse_source::SourceOptions;
 
 use crate::error::{Error, Result};
 use crate::segment::read_table;
 
 /// No encoded value is larger.
-const LIMIT: usize = 1 << 20;
+pub(crate) const LIMIT: usize = 1 << 20;
 
 fn config() -> impl bincode::config::Config {
     bincode::config::standard().with_limit::<LIMIT>()
@@ -56,46 +59,50 @@ pub(crate) fn read_frame<T: Decode<()>>(from: &mut impl Read) -> io::Result<Opti
     Ok(whole.then(|| decode(&bytes)).flatten())
 }
 
-/// The options of the run that made a pack, so that `verify --source` and the next `pack` need not repeat them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
-pub struct SourceOptions {
-    /// Whether classes come from folders.
-    pub labels: bool,
-    /// Whether splits come from folders.
-    pub split: bool,
-    /// Whether keys are names without the folders of split and class.
-    pub key_name: bool,
-    /// 0 follow, 1 skip, 2 error.
-    pub links: u8,
-    /// Whether hidden files are taken in.
-    pub hidden: bool,
-    /// Include patterns.
-    pub include: Vec<String>,
-    /// Exclude patterns.
-    pub exclude: Vec<String>,
-}
-
-impl SourceOptions {
-    /// Returns the options that a pack was made with; `None` where they are not known.
-    ///
-    /// # Errors
-    ///
-    /// Fails where they cannot be read, or are damaged.
-    pub fn load(pack: &Path) -> Result<Option<Self>> {
-        let last = LastRun::load(pack).map_err(Error::io("read", &LastRun::path(pack)))?;
-        Ok(last.and_then(|last| last.source))
-    }
+/// Returns the options that a pack's source was opened with; `None` where they are not known.
+///
+/// # Errors
+///
+/// Fails where they cannot be read, or are damaged.
+pub fn source_options(pack: &Path) -> Result<Option<SourceOptions>> {
+    let path = LastRun::path(pack);
+    let last = LastRun::load(pack).map_err(Error::io("read", &path))?;
+    let Some(source) = last.and_then(|last| last.source) else { return Ok(None) };
+    let source = serde_json::from_str(&source).map_err(|error| Error::io("read", &path)(error.into()))?;
+    Ok(Some(source))
 }
 
 /// What the last run leaves for the next one.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct LastRun {
-    pub(crate) source: Option<SourceOptions>,
+    /// How the source was opened, as JSON: it outlives changes of the options.
+    source: Option<String>,
     /// SHA-256 of the lock that was published.
     pub(crate) lock: [u8; 32],
+    /// The cut rule: smallest, spread, largest.
+    cut: [u64; 3],
+    /// Whether the manifest has a line for each sample.
+    detail: bool,
 }
 
 impl LastRun {
+    pub(crate) fn new(source: Option<&SourceOptions>, lock: Digest, manifest: &Manifest) -> io::Result<Self> {
+        let CutRule { min, spread, max } = manifest.cut;
+        Ok(Self {
+            source: source.map(serde_json::to_string).transpose()?,
+            lock: lock.0,
+            cut: [min, spread, max],
+            detail: manifest.detail == Detail::Samples,
+        })
+    }
+
+    /// Returns where segments end, and what the manifest says of samples: all of it that does not follow from the source.
+    pub(crate) fn shape(&self) -> (CutRule, Detail) {
+        let [min, spread, max] = self.cut;
+        let detail = if self.detail { Detail::Samples } else { Detail::Segments };
+        (CutRule { min, spread, max }, detail)
+    }
+
     pub(crate) fn path(pack: &Path) -> PathBuf {
         pack.join("derived/last")
     }

@@ -1,14 +1,14 @@
 use std::path::Path;
 
-use packhorse_source::{OnError, Source};
+use packhorse_source::{Entry, Failure, Source};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::output::free_bytes;
 use crate::pack::PackOptions;
-use crate::plan::{Plan, nothing_to_pack};
+use crate::plan::{Cuts, OnError, Plan, nothing_to_pack};
 use crate::progress::{Phase, Progress};
-use crate::read_ahead::{READERS, look_at_file};
+use crate::read_ahead::{Look, READERS};
 use crate::report::{DryRun, Findings, note};
 use crate::schedule::pool;
 
@@ -26,7 +26,7 @@ pub fn dry_run(
     let spool = tempfile::tempdir().map_err(Error::io("create a folder in", &std::env::temp_dir()))?;
     let old = out.and_then(|out| packhorse_reader::Pack::open(out).ok()).map(|pack| pack.manifest().cut);
     let cut = options.cut.or(old).unwrap_or_default();
-    let plan = Plan::scan(source, cut, spool.path(), progress)?;
+    let plan = Plan::scan(source, Cuts::Rule(cut), spool.path(), options.on_error, progress)?;
     if plan.samples == 0 {
         return Err(nothing_to_pack(source.path(), &plan.report));
     }
@@ -40,19 +40,17 @@ pub fn dry_run(
         if chunk.is_empty() {
             break;
         }
-        let looks: Vec<_> = readers.install(|| {
-            chunk
-                .par_iter()
-                .map(|entry| {
-                    let file = source.open(entry)?;
-                    look_at_file(entry.key.as_ref().as_path(), &file, entry.size)
-                        .map_err(|error| source.failure(entry, error.to_string()))
-                })
-                .collect()
+        let looks: Vec<Result<Vec<Look>, Failure>> = readers.install(|| {
+            let look = |entry: &Entry| entry.files().map(|file| Look::take(source, entry, file)).collect();
+            chunk.par_iter().map(look).collect()
         });
-        for (entry, look) in chunk.iter().zip(looks) {
-            match look {
-                Ok(look) => note(&mut findings, entry.key.as_ref().as_path(), &look.findings),
+        for (entry, looks) in chunk.iter().zip(looks) {
+            match looks {
+                Ok(looks) => {
+                    for (file, look) in entry.files().zip(looks) {
+                        note(&mut findings, entry, file, &look.findings);
+                    }
+                }
                 Err(failure) if options.on_error == OnError::Stop => return Err(failure.into()),
                 Err(failure) => failures.push(failure),
             }

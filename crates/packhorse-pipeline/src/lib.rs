@@ -18,10 +18,11 @@ mod stat;
 mod unpack;
 mod verify;
 
-pub use derived::SourceOptions;
+pub use derived::source_options;
 pub use dry_run::dry_run;
 pub use error::{Error, Result};
 pub use pack::{PackOptions, pack};
+pub use plan::OnError;
 pub use progress::{Phase, Progress};
 pub use rebuild::{ManifestCheck, check_manifest, rebuild_manifest};
 pub use report::{DryRun, Findings, PackReport};

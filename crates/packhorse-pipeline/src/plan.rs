@@ -6,25 +6,46 @@ use std::path::{Path, PathBuf};
 
 use bincode::{Decode, Encode};
 use extsort::{ExternalSorter, Sortable};
-use packhorse_core::{Digest, Key, KeyGuard, Sha256, Value, padding};
+use packhorse_core::{DATA, Digest, Key, KeyGuard, Sha256, Value, padding};
 use packhorse_manifest::{CutRule, Cutter};
-use packhorse_source::{Entry, Failure, Report, Source, Stamp};
+use packhorse_source::{Blob, Entry, Failure, Payload, Place, Report, Source, Stamp};
 use sha2::Digest as _;
 
 use crate::derived;
 use crate::error::{Error, Result};
 use crate::progress::{Phase, Progress};
 
+/// What to do about what cannot be packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Stop with an error that names it.
+    #[default]
+    Stop,
+    /// Leave it out and list it in the report.
+    Skip,
+}
+
+/// Where segments begin.
+#[derive(Clone, Debug)]
+pub(crate) enum Cuts {
+    /// Where the rule says.
+    Rule(CutRule),
+    /// At these keys, in order.
+    At(Vec<Key>),
+}
+
 /// A scan of a source in key order, cut into segments. Its rows are on disk, in a file without a name.
 pub(crate) struct Plan {
     spool: File,
     folder: PathBuf,
-    cut: CutRule,
+    cuts: Cuts,
     class_column: Option<usize>,
     pub(crate) segments: Vec<PlannedSegment>,
     pub(crate) classes: BTreeSet<Box<[u8]>>,
     /// Attributes that some sample has, by their number.
     pub(crate) present: BTreeSet<usize>,
+    /// Whether the source promises digests.
+    pub(crate) promised: bool,
     pub(crate) samples: u64,
     pub(crate) bytes: u64,
     /// Bytes that the pack takes without compression, tables included.
@@ -47,20 +68,71 @@ pub(crate) struct PlannedSegment {
 #[derive(Decode)]
 struct Row {
     key: Vec<u8>,
+    payload: PayloadRow,
+    values: Vec<Cell>,
+}
+
+#[derive(Decode)]
+enum PayloadRow {
+    File(BlobRow),
+    Fields(Vec<(String, BlobRow)>),
+}
+
+#[derive(Decode)]
+struct BlobRow {
     locator: Option<Vec<u8>>,
+    place: (u32, u64),
     size: u64,
     stamp: (i64, i64, u64),
-    values: Vec<Cell>,
+    sha256: Option<[u8; 32]>,
 }
 
 /// A [`Row`] that borrows from its entry.
 #[derive(Encode)]
 struct RowRef<'a> {
     key: &'a [u8],
+    payload: PayloadRef<'a>,
+    values: Vec<CellRef<'a>>,
+}
+
+#[derive(Encode)]
+enum PayloadRef<'a> {
+    File(BlobRef<'a>),
+    Fields(Vec<(&'a str, BlobRef<'a>)>),
+}
+
+#[derive(Encode)]
+struct BlobRef<'a> {
     locator: Option<&'a [u8]>,
+    place: (u32, u64),
     size: u64,
     stamp: (i64, i64, u64),
-    values: Vec<CellRef<'a>>,
+    sha256: Option<[u8; 32]>,
+}
+
+impl<'a> From<&'a Blob> for BlobRef<'a> {
+    fn from(blob: &'a Blob) -> Self {
+        Self {
+            locator: blob.locator.as_deref(),
+            place: (blob.place.file, blob.place.at),
+            size: blob.size,
+            stamp: (blob.stamp.mtime, blob.stamp.ctime, blob.stamp.inode),
+            sha256: blob.sha256.map(|digest| digest.0),
+        }
+    }
+}
+
+impl From<BlobRow> for Blob {
+    fn from(row: BlobRow) -> Self {
+        let ((file, at), (mtime, ctime, inode)) = (row.place, row.stamp);
+        Self {
+            locator: row.locator.map(Into::into),
+            place: Place { file, at },
+            size: row.size,
+            stamp: Stamp { mtime, ctime, inode },
+            sha256: row.sha256.map(Digest),
+        }
+    }
 }
 
 #[derive(Decode)]
@@ -90,11 +162,15 @@ fn write_row(entry: &Entry, out: &mut impl Write) -> io::Result<Vec<u8>> {
         &Value::Float(number) => CellRef::Float(number),
         &Value::Bool(truth) => CellRef::Bool(truth),
     };
+    let payload = match &entry.payload {
+        Payload::File(blob) => PayloadRef::File(blob.into()),
+        Payload::Fields(fields) => {
+            PayloadRef::Fields(fields.iter().map(|(name, blob)| (&**name, blob.into())).collect())
+        }
+    };
     let bytes = derived::encode(&RowRef {
         key: entry.key.as_ref().as_bytes(),
-        locator: entry.locator.as_deref(),
-        size: entry.size,
-        stamp: (entry.stamp.mtime, entry.stamp.ctime, entry.stamp.inode),
+        payload,
         values: entry.values.iter().map(cell).collect(),
     })?;
     out.write_all(&(bytes.len() as u32).to_le_bytes())?;
@@ -118,12 +194,15 @@ fn read_row(from: &mut impl Read) -> io::Result<Entry> {
         Cell::Float(number) => Value::Float(number),
         Cell::Bool(truth) => Value::Bool(truth),
     };
-    let (mtime, ctime, inode) = row.stamp;
+    let payload = match row.payload {
+        PayloadRow::File(blob) => Payload::File(blob.into()),
+        PayloadRow::Fields(fields) => {
+            Payload::Fields(fields.into_iter().map(|(name, blob)| (name.into(), blob.into())).collect())
+        }
+    };
     Ok(Entry {
         key: Key::new(row.key).map_err(|_| damaged())?,
-        locator: row.locator.map(Into::into),
-        size: row.size,
-        stamp: Stamp { mtime, ctime, inode },
+        payload,
         values: row.values.into_iter().map(value).collect(),
     })
 }
@@ -144,6 +223,9 @@ impl Sortable for Sorted {
 /// The most samples for which a manifest has a line each, unless told otherwise.
 pub(crate) const DETAIL_SAMPLES: u64 = 10_000;
 
+/// The most bytes of path and attributes that a sample has.
+const MAX_ENTRY: usize = derived::LIMIT / 2;
+
 /// Entries that are sorted in memory at a time.
 const SORT_BATCH: usize = 200_000;
 
@@ -151,48 +233,68 @@ impl Plan {
     /// Scans a source. `folder` takes the spool and, where keys are not those of paths, the runs of the sort.
     pub(crate) fn scan(
         source: &dyn Source,
-        cut: CutRule,
+        cuts: Cuts,
         folder: &Path,
+        on_error: OnError,
         progress: &dyn Progress,
     ) -> Result<Self> {
         progress.begin(Phase::Scan, None, None);
-        let class_column = source.attributes().iter().position(|name| name == "class");
-        let mut builder = Builder::new(cut, class_column, folder)?;
-        let seen = |size| progress.advance(1, size);
-        if source.sorted() {
-            let report = source.scan(&mut |entry| {
-                seen(entry.size);
-                builder.push(source, entry).map_err(sink)
+        let mut builder = Builder::new(source, cuts, folder)?;
+        let mut report = if source.sorted() {
+            let report = source.scan(folder, &mut |entry| {
+                progress.advance(1, entry.size());
+                builder.push(entry).map_err(sink)
             });
-            builder.finish(unwrap_sink(report)?)
+            unwrap_sink(report)?
         } else {
             let sorter = ExternalSorter::new().with_segment_size(SORT_BATCH).with_sort_dir(folder.to_owned());
-            let by_key =
-                |a: &Sorted, b: &Sorted| a.0.key.cmp(&b.0.key).then_with(|| a.0.locator().cmp(b.0.locator()));
+            // The first of several with one key is the one that the source has first.
+            let order = |entry: &Entry| {
+                let first = entry.files().next();
+                first.map(|file| (file.field.to_owned(), file.blob.place, file.locator.to_owned()))
+            };
+            let by_key = move |a: &Sorted, b: &Sorted| {
+                a.0.key.cmp(&b.0.key).then_with(|| order(&a.0).cmp(&order(&b.0)))
+            };
             let mut sorter = sorter.pushed_by(by_key);
-            let report = source.scan(&mut |entry| {
-                seen(entry.size);
+            let report = source.scan(folder, &mut |entry| {
+                progress.advance(1, entry.size());
+                if size_in_memory(&entry) > MAX_ENTRY {
+                    // It would not come back from the disk.
+                    return builder.push(entry).and_then(|()| builder.settle()).map_err(sink);
+                }
                 sorter.push(Sorted(entry)).map_err(|error| sink(Error::io("write", folder)(error)))
             });
             let report = unwrap_sink(report)?;
             for entry in sorter.done().map_err(Error::io("sort in", folder))? {
-                builder.push(source, entry.map_err(Error::io("sort in", folder))?.0)?;
+                builder.push(entry.map_err(Error::io("sort in", folder))?.0)?;
             }
-            builder.finish(report)
+            report
+        };
+        builder.settle()?;
+        report.failures.append(&mut builder.failures);
+        report.field_sets = std::mem::take(&mut builder.plan.report.field_sets);
+        if on_error == OnError::Stop && !report.failures.is_empty() {
+            return Err(match builder.plan.samples {
+                0 => nothing_to_pack(source.path(), &report),
+                _ => packhorse_source::Error::Samples(report.failures).into(),
+            });
         }
+        builder.finish(report)
     }
 
     /// Returns the plan without some samples.
     pub(crate) fn without(&self, keys: &HashSet<Key>, source: &dyn Source) -> Result<Self> {
-        let mut builder = Builder::new(self.cut, self.class_column, &self.folder)?;
+        let mut builder = Builder::new(source, self.cuts.clone(), &self.folder)?;
         for segment in &self.segments {
             for entry in self.rows(segment) {
                 let entry = entry?;
                 if !keys.contains(&entry.key) {
-                    builder.push(source, entry)?;
+                    builder.push(entry)?;
                 }
             }
         }
+        builder.settle()?;
         builder.finish(self.report.clone())
     }
 
@@ -225,36 +327,45 @@ fn unwrap_sink<T>(result: packhorse_source::Result<T>) -> Result<T> {
     })
 }
 
-struct Builder {
+struct Builder<'s> {
+    source: &'s dyn Source,
     out: BufWriter<File>,
     at: u64,
     guard: KeyGuard,
-    last: Option<Entry>,
-    cutter: Cutter,
+    /// A sample that may get more fields.
+    pending: Option<Entry>,
+    failures: Vec<Failure>,
+    cutter: Option<Cutter>,
     hasher: Sha256,
     plan: Plan,
 }
 
-impl Builder {
-    fn new(cut: CutRule, class_column: Option<usize>, folder: &Path) -> Result<Self> {
+impl<'s> Builder<'s> {
+    fn new(source: &'s dyn Source, cuts: Cuts, folder: &Path) -> Result<Self> {
         let new = || tempfile::tempfile_in(folder);
         let spool = new().map_err(Error::io("create the plan in", folder))?;
         let out = spool.try_clone().map_err(Error::io("create the plan in", folder))?;
         Ok(Self {
+            source,
             out: BufWriter::with_capacity(1 << 16, out),
             at: 0,
             guard: KeyGuard::default(),
-            last: None,
-            cutter: Cutter::new(cut),
+            pending: None,
+            failures: Vec::new(),
+            cutter: match &cuts {
+                Cuts::Rule(rule) => Some(Cutter::new(*rule)),
+                Cuts::At(_) => None,
+            },
             hasher: Sha256::new(),
             plan: Plan {
                 spool,
                 folder: folder.to_owned(),
-                cut,
-                class_column,
+                cuts,
+                class_column: source.attributes().iter().position(|name| name == "class"),
                 segments: Vec::new(),
                 classes: BTreeSet::new(),
                 present: BTreeSet::new(),
+                promised: false,
                 samples: 0,
                 bytes: 0,
                 needed: 0,
@@ -263,18 +374,59 @@ impl Builder {
         })
     }
 
-    fn push(&mut self, source: &dyn Source, entry: Entry) -> Result<()> {
-        let key = entry.key.as_ref();
-        if let Err(what) = self.guard.push(key) {
-            let other = match &self.last {
-                Some(last) if last.key == entry.key => {
-                    format!(" (the other is {})", packhorse_core::encode_text(last.locator(), ""))
+    /// Takes the next entry in order: a sample, or further fields of the last one.
+    fn push(&mut self, entry: Entry) -> Result<()> {
+        match &mut self.pending {
+            Some(pending) if pending.key == entry.key => {
+                if let Err(failure) = join(self.source, pending, entry) {
+                    self.failures.push(failure);
                 }
-                _ => String::new(),
-            };
-            return Err(source.failure(&entry, format!("{what}{other}")).into());
+                Ok(())
+            }
+            _ => {
+                self.settle()?;
+                self.pending = Some(entry);
+                Ok(())
+            }
         }
-        if self.cutter.push(key, entry.size) {
+    }
+
+    /// Plans the pending sample: it has all its fields.
+    fn settle(&mut self) -> Result<()> {
+        let Some(entry) = self.pending.take() else { return Ok(()) };
+        let mut failed = None;
+        if let Payload::Fields(fields) = &entry.payload {
+            let has = |name: &String| fields.iter().any(|(field, _)| field.eq_ignore_ascii_case(name));
+            if let Some(name) = self.source.require().iter().find(|name| !has(name)) {
+                failed = Some(format!("the sample {} has no field {name}", entry.key));
+            } else if fields.len() > 1 && fields.iter().any(|(name, _)| &**name == DATA) {
+                failed = Some(format!("has no extension, and {} has others", entry.key));
+            }
+        }
+        if size_in_memory(&entry) > MAX_ENTRY {
+            failed = Some(format!("its path and attributes take more than {MAX_ENTRY} bytes"));
+        }
+        match failed.or_else(|| self.guard.push(entry.key.as_ref()).err()) {
+            None => self.plan(entry),
+            Some(what) => {
+                self.failures.extend(entry.files().next().map(|file| self.source.failure(file, what)));
+                Ok(())
+            }
+        }
+    }
+
+    fn plan(&mut self, entry: Entry) -> Result<()> {
+        let (key, size) = (entry.key.as_ref(), entry.size());
+        let begins = match (&mut self.cutter, &self.plan.cuts) {
+            (Some(cutter), _) => usize::from(cutter.push(key, size)),
+            (None, Cuts::At(keys)) => {
+                let begun = self.plan.segments.len();
+                let after = keys.iter().skip(begun).take_while(|first| first.as_ref() <= key).count();
+                if begun == 0 { after.max(1) } else { after }
+            }
+            (None, Cuts::Rule(_)) => 0,
+        };
+        for _ in 0..begins {
             self.end_segment();
             self.plan.segments.push(PlannedSegment {
                 start: self.at,
@@ -291,7 +443,7 @@ impl Builder {
         let plan = &mut self.plan;
         if let Some(segment) = plan.segments.last_mut() {
             (segment.end, segment.samples) = (self.at, segment.samples + 1);
-            segment.bytes += entry.size;
+            segment.bytes += size;
         }
         if let Some(class) = plan.class_column.and_then(|column| entry.values[column].as_string())
             && !plan.classes.contains(class)
@@ -304,12 +456,24 @@ impl Builder {
             }
         }
         plan.samples += 1;
-        let total = plan.bytes.checked_add(entry.size);
+        let total = plan.bytes.checked_add(size);
         plan.bytes = total
-            .ok_or_else(|| source.failure(&entry, "the sizes of all samples overflow 64 bits".into()))?;
-        // Extent, two index rows, attributes.
-        plan.needed += entry.size + padding(entry.size, 64) + 32 + 2 * (64 + key.as_bytes().len() as u64) + 8;
-        self.last = Some(entry);
+            .ok_or_else(|| Error::refused("the sizes of all samples overflow 64 bits", "split the source"))?;
+        let fields = match &entry.payload {
+            Payload::File(blob) => {
+                plan.promised |= blob.sha256.is_some();
+                1
+            }
+            Payload::Fields(fields) => {
+                plan.promised |= fields.iter().any(|(_, blob)| blob.sha256.is_some());
+                let names: Vec<_> = fields.iter().map(|(name, _)| name.clone()).collect();
+                plan.report.field_sets.entry(names).or_default().add(key.as_path());
+                fields.len() as u64
+            }
+        };
+        // Extents, two index rows, attributes.
+        plan.needed +=
+            size + padding(size, 64) + (32 + 64) * fields + 2 * (64 + key.as_bytes().len() as u64) + 8;
         Ok(())
     }
 
@@ -330,6 +494,39 @@ impl Builder {
         }
         Ok(self.plan)
     }
+}
+
+/// Returns the bytes of paths and attributes.
+fn size_in_memory(entry: &Entry) -> usize {
+    let paths: usize = entry.files().map(|file| file.locator.len() + file.field.len()).sum();
+    let values = entry.values.iter().map(|value| value.as_string().map_or(8, <[u8]>::len));
+    entry.key.as_ref().as_bytes().len() + paths + values.sum::<usize>()
+}
+
+/// Adds the fields of `entry` to a sample of the same key.
+fn join(source: &dyn Source, sample: &mut Entry, entry: Entry) -> Result<(), Failure> {
+    let differ = sample.values != entry.values;
+    let what = match (&sample.payload, &entry.payload) {
+        (Payload::Fields(fields), Payload::Fields(more)) => {
+            let same = more.iter().find(|(name, _)| fields.iter().any(|(known, _)| known == name));
+            match same {
+                Some((name, _)) => Some(format!("two files are the field {name} of {}", entry.key)),
+                None if differ => Some(format!("the files of {} have different attributes", entry.key)),
+                None => None,
+            }
+        }
+        _ => Some(format!("two samples have the key {}", entry.key)),
+    };
+    if let (Some(what), Some(file)) = (what, entry.files().next()) {
+        let other = sample.files().find(|other| other.field == file.field).or(sample.files().next());
+        let other = other.map_or(String::new(), |other| source.name(other));
+        let differ = if differ { ", with other attributes" } else { "" };
+        return Err(source.failure(file, format!("{what} (the other is {other}{differ})")));
+    }
+    if let (Payload::Fields(fields), Payload::Fields(more)) = (&mut sample.payload, entry.payload) {
+        fields.extend(more);
+    }
+    Ok(())
 }
 
 /// Reads a part of a file that others read as well.

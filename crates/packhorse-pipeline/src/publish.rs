@@ -6,8 +6,9 @@ use std::sync::Mutex;
 
 use packhorse_core::{AtomicFile, Digest, Storage};
 use packhorse_manifest::{Lock, MANIFEST, Manifest};
+use packhorse_source::SourceOptions;
 
-use crate::derived::{LastRun, SourceOptions};
+use crate::derived::LastRun;
 use crate::error::{Error, Result};
 use crate::output::{Output, folder_of};
 use crate::schedule::held;
@@ -61,7 +62,7 @@ impl<'a> Publisher<'a> {
         manifest: &Manifest,
         lock_name: &str,
         lock: &Lock,
-        source: Option<SourceOptions>,
+        source: Option<&SourceOptions>,
     ) -> Result<bool> {
         let text = manifest.text();
         if text.len() as u64 > packhorse_reader::MAX_MANIFEST {
@@ -87,7 +88,7 @@ impl<'a> Publisher<'a> {
         let lock = lock.text();
         self.commit(self.write(&partial.join(&name), &[lock.as_bytes()])?, Path::new(&name))?;
         let last = LastRun::path(self.pack);
-        let frame = LastRun { source, lock: Digest::of(lock.as_bytes()).0 }.frame();
+        let frame = LastRun::new(source, Digest::of(lock.as_bytes()), manifest).and_then(|last| last.frame());
         let frame = frame.map_err(Error::io("write", &last))?;
         self.commit(self.write(&partial.join("last"), &[&frame])?, Path::new("derived/last"))?;
         self.sync_folders()?;

@@ -1,11 +1,12 @@
+use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 
+use packhorse_core::DATA;
 use packhorse_image::{Finding, Format};
-use packhorse_source::{Entry, Failure, Source};
+use packhorse_source::{Entry, Failure, FileRef, Source};
 use rayon::Scope;
 
 use crate::error::{Error, Result};
@@ -22,10 +23,11 @@ pub(crate) const READERS: usize = 16;
 /// Files whose bytes are at hand.
 pub(crate) struct Batch {
     pub(crate) entries: Vec<Entry>,
-    /// The payloads, one after the other.
+    /// The payloads of all files, one after the other.
     pub(crate) buffer: Vec<u8>,
-    /// Where each payload ends in the buffer.
+    /// Where each file ends in the buffer.
     pub(crate) ends: Vec<usize>,
+    /// What each file shows.
     pub(crate) looks: Vec<Look>,
     pub(crate) failures: Vec<(Entry, Failure)>,
 }
@@ -53,10 +55,24 @@ impl Look {
         Self { findings: inspection.findings, compressible }
     }
 
-    fn of(name: &[u8], bytes: &[u8]) -> Self {
+    fn of(entry: &Entry, file: FileRef<'_>, bytes: &[u8]) -> Self {
         let head = &bytes[..bytes.len().min(packhorse_image::HEAD)];
         let tail = &bytes[bytes.len().saturating_sub(packhorse_image::TAIL)..];
-        Self::at(name, head, tail, bytes.len() as u64)
+        Self::at(&name(entry, file), head, tail, bytes.len() as u64)
+    }
+
+    /// Looks at the head and tail of a file.
+    pub(crate) fn take(source: &dyn Source, entry: &Entry, file: FileRef<'_>) -> Result<Self, Failure> {
+        let (head, tail) = source.ends(file, packhorse_image::HEAD, packhorse_image::TAIL)?;
+        Ok(Self::at(&name(entry, file), &head, &tail, file.blob.size))
+    }
+}
+
+/// A file's name, whose extension says what it claims to be.
+fn name<'a>(entry: &'a Entry, file: FileRef<'a>) -> Cow<'a, [u8]> {
+    match file.field {
+        DATA => entry.key.as_ref().name().into(),
+        field => [entry.key.as_ref().name(), b".", field.as_bytes()].concat().into(),
     }
 }
 
@@ -103,7 +119,7 @@ impl<'a> Readers<'a> {
     }
 
     fn read(&self, entries: Vec<Entry>) -> Batch {
-        let total: u64 = entries.iter().map(|entry| entry.size).sum();
+        let total: u64 = entries.iter().map(Entry::size).sum();
         let mut buffer = held(&self.spare).pop().unwrap_or_default();
         buffer.reserve(total as usize);
         let mut batch = Batch {
@@ -117,15 +133,20 @@ impl<'a> Readers<'a> {
             if self.stopped() {
                 break;
             }
-            let start = batch.buffer.len();
-            match self.source.read(&entry, &mut batch.buffer) {
-                Ok(()) => {
-                    batch.looks.push(Look::of(entry.key.as_ref().name(), &batch.buffer[start..]));
-                    batch.ends.push(batch.buffer.len());
-                    batch.entries.push(entry);
-                }
+            let (start, files) = (batch.buffer.len(), batch.ends.len());
+            let read = entry.files().try_for_each(|file| {
+                let start = batch.buffer.len();
+                self.source.read(file, &mut batch.buffer)?;
+                batch.looks.push(Look::of(&entry, file, &batch.buffer[start..]));
+                batch.ends.push(batch.buffer.len());
+                Ok(())
+            });
+            match read {
+                Ok(()) => batch.entries.push(entry),
                 Err(failure) => {
                     batch.buffer.truncate(start);
+                    batch.ends.truncate(files);
+                    batch.looks.truncate(files);
                     batch.failures.push((entry, failure));
                 }
             }
@@ -162,15 +183,17 @@ impl<'a, 'scope, I: Iterator<Item = Result<Entry>>> ReadAhead<'a, 'scope, I> {
         let (mut batch, mut bytes) = (Vec::new(), 0u64);
         while let Some(entry) = self.entries.next_if(|entry| match entry {
             Err(_) => true,
-            Ok(entry) if entry.size > LARGE => batch.is_empty(),
-            Ok(entry) => batch.is_empty() || (batch.len() < BATCH_FILES && bytes + entry.size <= BATCH_BYTES),
+            Ok(entry) if entry.size() > LARGE => batch.is_empty(),
+            Ok(entry) => {
+                batch.is_empty() || (batch.len() < BATCH_FILES && bytes + entry.size() <= BATCH_BYTES)
+            }
         }) {
             let entry = entry?;
-            if entry.size > LARGE {
+            if entry.size() > LARGE {
                 self.waiting.push_back(Waiting::Large(entry));
                 return Ok(true);
             }
-            bytes += entry.size;
+            bytes += entry.size();
             batch.push(entry);
         }
         if batch.is_empty() {
@@ -185,19 +208,4 @@ impl<'a, 'scope, I: Iterator<Item = Result<Entry>>> ReadAhead<'a, 'scope, I> {
         self.waiting.push_back(Waiting::Batch(receive));
         Ok(true)
     }
-}
-
-/// Reads the head and tail of an open file and looks at them.
-pub(crate) fn look_at_file(path: &Path, file: &std::fs::File, len: u64) -> std::io::Result<Look> {
-    use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::fs::FileExt;
-    let part = |at: u64, want: usize| -> std::io::Result<Vec<u8>> {
-        let mut bytes = vec![0; want.min(usize::try_from(len).unwrap_or(usize::MAX))];
-        file.read_exact_at(&mut bytes, at)?;
-        Ok(bytes)
-    };
-    let head = part(0, packhorse_image::HEAD)?;
-    let tail = part(len.saturating_sub(packhorse_image::TAIL as u64), packhorse_image::TAIL)?;
-    let name = path.file_name().map_or(&b""[..], |name| name.as_bytes());
-    Ok(Look::at(name, &head, &tail, len))
 }

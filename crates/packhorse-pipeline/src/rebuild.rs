@@ -10,7 +10,7 @@ use packhorse_manifest::{
 };
 use packhorse_reader::CONTAINERS;
 
-use crate::derived::SourceOptions;
+use crate::derived::source_options;
 use crate::error::{Error, Result};
 use crate::output::Output;
 use crate::plan::DETAIL_SAMPLES;
@@ -160,7 +160,7 @@ pub fn rebuild_manifest(
             "`packhorse manifest check` checks it; move it away to have it made again",
         ));
     }
-    let source = SourceOptions::load(pack)?;
+    let source = source_options(pack)?;
     let output = Output::take_pack(pack)?;
     let found = read_containers(pack, container, progress)?;
     if found.is_empty() {
@@ -206,7 +206,7 @@ pub fn rebuild_manifest(
         publisher.commit(file, &index_path(found.content))?;
     }
     let lock = Lock::new(found.into_iter().map(|found| found.lock).collect());
-    publisher.version(&output, &manifest, container.name(), &lock, source)?;
+    publisher.version(&output, &manifest, container.name(), &lock, source.as_ref())?;
     Ok(manifest)
 }
 

@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use packhorse_core::Digest;
+use packhorse_core::{DATA, Digest};
 use packhorse_image::Finding;
-use packhorse_source::{Failure, Report, Tally};
+use packhorse_source::{Entry, Failure, FileRef, Report, Tally};
 
 /// What a look at file headers found, by the words of [`Finding`]'s `Display`.
 pub type Findings = BTreeMap<String, Tally>;
@@ -62,9 +64,13 @@ pub struct DryRun {
     pub findings: Findings,
 }
 
-pub(crate) fn note(findings: &mut Findings, path: &std::path::Path, found: &[Finding]) {
+pub(crate) fn note(findings: &mut Findings, entry: &Entry, file: FileRef<'_>, found: &[Finding]) {
     for finding in found {
-        findings.entry(finding.to_string()).or_default().add(path);
+        let path = match file.field {
+            DATA => entry.key.as_ref().as_bytes().to_vec(),
+            field => [entry.key.as_ref().as_bytes(), b".", field.as_bytes()].concat(),
+        };
+        findings.entry(finding.to_string()).or_default().add(OsString::from_vec(path));
     }
 }
 

@@ -1,8 +1,8 @@
 use std::io::{self, IoSlice, Read};
 
 use packhorse_core::{
-    AtomicFile, Codec, Extent, FieldRow, IndexBuilder, KeyRef, Result, Sample, SegmentWriter, Written,
-    padding,
+    AtomicFile, Codec, Digest, Extent, FieldRow, FieldStream, IndexBuilder, KeyRef, Result, Sample,
+    SegmentWriter, Written, padding,
 };
 
 use crate::footer::{ALIGN, FOOTER, Footer, HEADER, ZSTD, header};
@@ -58,58 +58,9 @@ impl<'s> ShardWriter<'s> {
         self.offset += stored + pad.len() as u64;
         pad
     }
-}
 
-impl<'s> SegmentWriter<'s> for ShardWriter<'s> {
-    fn append(&mut self, samples: &[Sample<'_>]) -> Result<()> {
-        let fields =
-            || samples.iter().flat_map(|sample| sample.fields.iter().map(move |field| (sample, field)));
-        let mut compressed: Vec<Option<Vec<u8>>> = Vec::new();
-        if let Some(compressor) = &mut self.compressor {
-            for (sample, field) in fields() {
-                let frame = (sample.compressible && !field.bytes.is_empty())
-                    .then(|| compressor.compress(field.bytes))
-                    .transpose()
-                    .map_err(packhorse_core::Error::io("compress into", self.file.path()))?;
-                compressed
-                    .push(frame.filter(|frame| frame.len() as u64 * 20 <= field.bytes.len() as u64 * 19));
-            }
-        }
-        let mut pieces = Vec::with_capacity(2 * samples.len());
-        let mut frames = compressed.iter();
-        let mut rows = Vec::new();
-        for sample in samples {
-            rows.clear();
-            for field in sample.fields {
-                let frame = frames.next().and_then(Option::as_deref);
-                let (stored, sha256) = match frame {
-                    None => {
-                        self.hasher.both(field.bytes);
-                        (field.bytes, self.hasher.finish_record())
-                    }
-                    Some(frame) => {
-                        self.hasher.file(frame);
-                        (frame, packhorse_core::Digest::of(field.bytes))
-                    }
-                };
-                let codec = if frame.is_some() { Codec::Zstd } else { Codec::Raw };
-                let raw = field.bytes.len() as u64;
-                let pad = self.place(stored.len() as u64, raw, crc32c::crc32c(stored), codec);
-                pieces.extend([IoSlice::new(stored), IoSlice::new(pad)]);
-                rows.push(FieldRow { name: field.name, size: raw, sha256 });
-            }
-            self.index.push(sample.key, &rows);
-        }
-        self.file.write(&mut pieces)
-    }
-
-    fn append_stream(
-        &mut self,
-        key: KeyRef<'_>,
-        name: &str,
-        size: u64,
-        from: &mut dyn Read,
-    ) -> Result<io::Result<()>> {
+    /// Writes one payload while it is read; returns its SHA-256.
+    fn stream(&mut self, size: u64, from: &mut dyn Read) -> Result<io::Result<Digest>> {
         let mut buffer = vec![0; 1 << 20];
         let (mut crc, mut done) = (0, 0);
         // One byte more is asked for, so that a stream that is too long is seen.
@@ -141,7 +92,65 @@ impl<'s> SegmentWriter<'s> for ShardWriter<'s> {
         let sha256 = self.hasher.finish_record();
         let pad = self.place(size, size, crc, Codec::Raw);
         self.file.write(&mut [IoSlice::new(pad)])?;
-        self.index.push(key, &[FieldRow { name, size, sha256 }]);
+        Ok(Ok(sha256))
+    }
+}
+
+impl<'s> SegmentWriter<'s> for ShardWriter<'s> {
+    fn append(&mut self, samples: &[Sample<'_>]) -> Result<()> {
+        let mut compressed: Vec<Option<Vec<u8>>> = Vec::new();
+        if let Some(compressor) = &mut self.compressor {
+            for field in samples.iter().flat_map(|sample| sample.fields) {
+                let frame = (field.compressible && !field.bytes.is_empty())
+                    .then(|| compressor.compress(field.bytes))
+                    .transpose()
+                    .map_err(packhorse_core::Error::io("compress into", self.file.path()))?;
+                compressed
+                    .push(frame.filter(|frame| frame.len() as u64 * 20 <= field.bytes.len() as u64 * 19));
+            }
+        }
+        let mut pieces = Vec::with_capacity(2 * samples.len());
+        let mut frames = compressed.iter();
+        let mut rows = Vec::new();
+        for sample in samples {
+            rows.clear();
+            for field in sample.fields {
+                let frame = frames.next().and_then(Option::as_deref);
+                let (stored, sha256) = match frame {
+                    None => {
+                        self.hasher.both(field.bytes);
+                        (field.bytes, self.hasher.finish_record())
+                    }
+                    Some(frame) => {
+                        self.hasher.file(frame);
+                        (frame, Digest::of(field.bytes))
+                    }
+                };
+                let codec = if frame.is_some() { Codec::Zstd } else { Codec::Raw };
+                let raw = field.bytes.len() as u64;
+                let pad = self.place(stored.len() as u64, raw, crc32c::crc32c(stored), codec);
+                pieces.extend([IoSlice::new(stored), IoSlice::new(pad)]);
+                rows.push(FieldRow { name: field.name, size: raw, sha256 });
+            }
+            self.index.push(sample.key, &rows);
+        }
+        self.file.write(&mut pieces)
+    }
+
+    fn append_streams(
+        &mut self,
+        key: KeyRef<'_>,
+        fields: &mut [FieldStream<'_>],
+    ) -> Result<Result<(), (usize, io::Error)>> {
+        let mut rows = Vec::with_capacity(fields.len());
+        for (i, field) in fields.iter_mut().enumerate() {
+            let sha256 = match self.stream(field.size, field.from)? {
+                Ok(sha256) => sha256,
+                Err(error) => return Ok(Err((i, error))),
+            };
+            rows.push(FieldRow { name: field.name, size: field.size, sha256 });
+        }
+        self.index.push(key, &rows);
         Ok(Ok(()))
     }
 

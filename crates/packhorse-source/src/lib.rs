@@ -1,9 +1,19 @@
 #![doc = include_str!("../README.md")]
 
+mod files;
+mod naming;
+mod open;
+mod options;
+mod report;
 mod rules;
 mod source;
+mod split;
 mod tree;
 
+pub use open::open;
+pub use options::{ColumnType, KeyStyle, Labels, Links, SourceFormat, SourceOptions, Splits};
+pub use report::{Report, Tally};
 pub use rules::{LeftOut, Rules};
-pub use source::{Entry, Error, Failure, OnError, Report, Result, Source, Stamp, Tally};
-pub use tree::{KeyStyle, Labels, Links, Splits, Tree, TreeOptions};
+pub use source::{Blob, Ends, Entry, Error, Failure, FileRef, Payload, Place, Result, Source, Stamp};
+pub use split::HashSplit;
+pub use tree::Tree;

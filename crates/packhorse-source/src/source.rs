@@ -1,11 +1,9 @@
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use packhorse_core::{Key, Value};
+use packhorse_core::{DATA, Digest, Key, Value, encode_text, path_text};
 
-use crate::LeftOut;
+use crate::Report;
 
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -17,9 +15,9 @@ pub enum Error {
     /// The source as a whole cannot be opened.
     #[error(transparent)]
     NoSource(Failure),
-    /// One file or folder cannot be packed.
-    #[error(transparent)]
-    Sample(#[from] Failure),
+    /// Some samples cannot be packed. Never empty.
+    #[error("{}", all_of(.0))]
+    Samples(Vec<Failure>),
     /// An option is wrong.
     #[error("{0}")]
     Option(String),
@@ -28,9 +26,31 @@ pub enum Error {
     Sink(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// A file or folder that cannot be packed, and why.
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Samples(vec![failure])
+    }
+}
+
+/// Failures that an error lists before it only counts them.
+const LISTED: usize = 20;
+
+fn all_of(failures: &[Failure]) -> String {
+    let lines: Vec<_> = failures.iter().take(LISTED).map(ToString::to_string).collect();
+    match failures.len() {
+        1 => lines.concat(),
+        all @ 2..=LISTED => format!("{all} samples cannot be packed:\n  {}", lines.join("\n  ")),
+        all => format!(
+            "{all} samples cannot be packed:\n  {}\n  and {} more",
+            lines.join("\n  "),
+            all - LISTED.min(all)
+        ),
+    }
+}
+
+/// A file, folder or line that cannot be packed, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {what}", packhorse_core::path_text(path))]
+#[error("{}: {what}", path_text(path))]
 pub struct Failure {
     /// The file or folder.
     pub path: PathBuf,
@@ -45,35 +65,79 @@ impl Failure {
     }
 }
 
-/// What to do about a file or folder that cannot be packed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnError {
-    /// Stop with an error that names it.
-    #[default]
-    Stop,
-    /// Leave it out and list it in the report.
-    Skip,
-}
-
 /// A sample that a scan found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// The sample's key.
     pub key: Key,
-    /// Where the source has it, for a tree the path relative to the root; `None` where that is the key.
-    pub locator: Option<Box<[u8]>>,
-    /// Bytes of payload.
-    pub size: u64,
-    /// How the file looked when it was found.
-    pub stamp: Stamp,
+    /// The files that its bytes are in.
+    pub payload: Payload,
     /// A value for each of the source's attributes.
     pub values: Vec<Value>,
 }
 
+/// The files of a sample.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Payload {
+    /// One file: the field `data`.
+    File(Blob),
+    /// Named fields. Entries with one key are one sample, whose fields they have between them.
+    Fields(Vec<(Box<str>, Blob)>),
+}
+
+/// Bytes in a source, unread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Blob {
+    /// The path in the source; `None` where that is the key.
+    pub locator: Option<Box<[u8]>>,
+    /// Where in the source's own file, for one that is read through it.
+    pub place: Place,
+    /// Bytes of payload.
+    pub size: u64,
+    /// How the file looked when it was found.
+    pub stamp: Stamp,
+    /// The SHA-256 that the source promises.
+    pub sha256: Option<Digest>,
+}
+
+/// A place in the files that make up a source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The number of the file.
+    pub file: u32,
+    /// The line of a list, or an offset in an archive.
+    pub at: u64,
+}
+
+/// A blob with the name of its field, and its path in the source.
+#[derive(Clone, Copy, Debug)]
+pub struct FileRef<'a> {
+    /// The name of the field.
+    pub field: &'a str,
+    /// The path in the source.
+    pub locator: &'a [u8],
+    /// The blob.
+    pub blob: &'a Blob,
+}
+
 impl Entry {
-    /// Returns where the source has the sample.
-    pub fn locator(&self) -> &[u8] {
-        self.locator.as_deref().unwrap_or(self.key.as_ref().as_bytes())
+    /// Returns the files, by field.
+    pub fn files(&self) -> impl Iterator<Item = FileRef<'_>> {
+        let (one, fields) = match &self.payload {
+            Payload::File(blob) => (Some((DATA, blob)), &[][..]),
+            Payload::Fields(fields) => (None, fields.as_slice()),
+        };
+        one.into_iter().chain(fields.iter().map(|(name, blob)| (&**name, blob))).map(|(field, blob)| {
+            FileRef { field, locator: blob.locator.as_deref().unwrap_or(self.key.as_ref().as_bytes()), blob }
+        })
+    }
+
+    /// Returns the bytes of payload; those of all fields.
+    pub fn size(&self) -> u64 {
+        match &self.payload {
+            Payload::File(blob) => blob.size,
+            Payload::Fields(fields) => fields.iter().fold(0, |sum, (_, blob)| sum.saturating_add(blob.size)),
+        }
     }
 }
 
@@ -96,83 +160,87 @@ pub trait Source: Send + Sync {
     /// Returns the names of the attributes that samples may have, in byte order.
     fn attributes(&self) -> &[String];
 
-    /// Finds all samples and hands them to `sink`. Those of a tree come in key order unless [`Source::sorted`] says
-    /// otherwise.
+    /// Finds all samples and hands them to `sink`. `scratch` is a folder for what does not fit into memory.
+    ///
+    /// What cannot be packed is in the report; whether that stops the run is for the caller to say.
     ///
     /// # Errors
     ///
-    /// Stops at the first failure, unless the source's options say to skip, and at the first error of `sink`.
-    fn scan(&self, sink: &mut dyn FnMut(Entry) -> Result<()>) -> Result<Report>;
+    /// Fails where the source as a whole cannot be read, and at the first error of `sink`.
+    fn scan(&self, scratch: &Path, sink: &mut dyn FnMut(Entry) -> Result<()>) -> Result<Report>;
 
-    /// Returns whether [`Source::scan`] gives key order.
+    /// Returns whether [`Source::scan`] gives key order, with all fields of a sample in one entry.
     fn sorted(&self) -> bool;
 
-    /// Appends the payload of an entry to `buffer`.
+    /// Returns the fields that each sample must have.
+    fn require(&self) -> &[String] {
+        &[]
+    }
+
+    /// Appends the payload of a file to `buffer`.
     ///
     /// # Errors
     ///
     /// Fails where the file cannot be read or is no longer what the scan found. What was appended is then undefined.
-    fn read(&self, entry: &Entry, buffer: &mut Vec<u8>) -> Result<(), Failure>;
+    fn read(&self, file: FileRef<'_>, buffer: &mut Vec<u8>) -> Result<(), Failure>;
 
-    /// Opens the payload of an entry, for one that is too large for memory.
+    /// Opens the payload of a file, for one that is too large for memory. The reader fails at its end where the file has
+    /// changed meanwhile.
     ///
     /// # Errors
     ///
     /// Fails where the file cannot be opened or is no longer what the scan found.
-    fn open(&self, entry: &Entry) -> Result<File, Failure>;
+    fn open(&self, file: FileRef<'_>) -> Result<Box<dyn Read + Send + '_>, Failure>;
 
-    /// Returns a failure that names an entry's file as users know it.
-    fn failure(&self, entry: &Entry, what: String) -> Failure;
-
-    /// Checks that an open file is what the scan found, after it was read.
+    /// Reads the first `head` and the last `tail` bytes of a file.
     ///
     /// # Errors
     ///
-    /// Says what changed.
-    fn check(&self, entry: &Entry, file: &File) -> Result<(), Failure>;
+    /// The same as [`Source::open`].
+    fn ends(&self, file: FileRef<'_>, head: usize, tail: usize) -> Result<(Vec<u8>, Vec<u8>), Failure> {
+        let mut ends = Ends::new(head, tail);
+        io::copy(&mut self.open(file)?, &mut ends).map_err(|error| self.failure(file, error.to_string()))?;
+        Ok((ends.head, ends.tail))
+    }
+
+    /// Returns how users know a file, in one line of text.
+    fn name(&self, file: FileRef<'_>) -> String {
+        encode_text(file.locator, "").into_owned()
+    }
+
+    /// Returns a failure that names a file as users know it.
+    fn failure(&self, file: FileRef<'_>, what: String) -> Failure;
 }
 
-/// Names under a count; only the first thousand names are kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// How many.
-    pub count: u64,
-    /// The first ones.
-    pub names: Vec<PathBuf>,
+/// Keeps the first and the last bytes of what is written to it.
+pub struct Ends {
+    /// The first bytes.
+    pub head: Vec<u8>,
+    /// The last bytes.
+    pub tail: Vec<u8>,
+    limits: (usize, usize),
 }
 
-impl Tally {
-    /// The most names that are kept.
-    pub const NAMES: usize = 1000;
-
-    /// Counts one more.
-    pub fn add(&mut self, name: impl Into<PathBuf>) {
-        self.count += 1;
-        if self.names.len() < Self::NAMES {
-            self.names.push(name.into());
-        }
+impl Ends {
+    /// Keeps up to `head` first and `tail` last bytes.
+    pub fn new(head: usize, tail: usize) -> Self {
+        Self { head: Vec::new(), tail: Vec::new(), limits: (head, tail) }
     }
 }
 
-/// What a scan has to say beside the samples.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// What rules left out.
-    pub left_out: BTreeMap<LeftOut, Tally>,
-    /// Files and folders that were skipped because they cannot be packed.
-    pub failures: Vec<Failure>,
-    /// Folders in which nothing was packed.
-    pub empty_folders: Tally,
-    /// Symbolic links that were followed.
-    pub links_followed: Tally,
-    /// Those of them that lead out of the source.
-    pub links_outside: Tally,
-    /// Links to a folder that they lie in; not followed.
-    pub link_cycles: Tally,
-    /// Names that are equal to a neighbour's but for case or Unicode normal form.
-    pub alike: Tally,
-    /// Samples without a class, where classes were asked for.
-    pub unlabelled: Tally,
+impl io::Write for Ends {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (head, tail) = self.limits;
+        let room = bytes.len().min(head - self.head.len());
+        self.head.extend_from_slice(&bytes[..room]);
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(tail)..]);
+        self.tail.drain(..self.tail.len().saturating_sub(tail));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Puts what the operating system said into a few words.

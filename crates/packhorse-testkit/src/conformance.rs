@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use packhorse_core::{
-    AtomicFile, Codec, Container, DATA, Digest, Disk, Extent, Field, IndexView, KeyRef, Sample,
+    AtomicFile, Codec, Container, DATA, Digest, Disk, Extent, Field, FieldStream, IndexView, KeyRef, Sample,
 };
 
 /// Keys, and per key names and bytes of fields, all in order.
@@ -27,14 +27,16 @@ pub fn write(container: &dyn Container, pack: &Path, samples: &Samples, batch: u
     let mut writer = container.begin(file).unwrap();
     let fields: Vec<Vec<Field<'_>>> = samples
         .iter()
-        .map(|(_, fields)| fields.iter().map(|(name, bytes)| Field { name, bytes }).collect())
+        .map(|(_, fields)| {
+            fields.iter().map(|(name, bytes)| Field { name, bytes, compressible: true }).collect()
+        })
         .collect();
     let samples: Vec<_> = samples
         .iter()
         .zip(&fields)
         .map(|((key, _), fields)| {
             let key = KeyRef::new(key.as_bytes()).unwrap();
-            Sample { key, fields, compressible: true }
+            Sample { key, fields }
         })
         .collect();
     for batch in samples.chunks(batch) {
@@ -116,7 +118,8 @@ pub fn streams_change_no_byte(container: &dyn Container) {
         let stream = |claimed: u64| {
             let file = AtomicFile::create(&Disk, pack.path().join("temporary")).unwrap();
             let mut writer = container.begin(file).unwrap();
-            let streamed = writer.append_stream(KeyRef::new(b"k").unwrap(), DATA, claimed, &mut &payload[..]);
+            let mut field = [FieldStream { name: DATA, size: claimed, from: &mut &payload[..] }];
+            let streamed = writer.append_streams(KeyRef::new(b"k").unwrap(), &mut field);
             streamed.unwrap().map(|()| writer.finish().unwrap().sha256).ok()
         };
         assert_eq!(stream(size as u64), Some(expected), "{size} bytes");

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use packhorse::{Pack, PackOptions, Tree, TreeOptions, pack};
+use packhorse::{Pack, PackOptions, SourceOptions, Tree, pack};
 
 /// The pack to measure, and the folder that holds it if it is temporary.
 fn place() -> (PathBuf, Option<tempfile::TempDir>) {
@@ -27,7 +27,8 @@ fn place() -> (PathBuf, Option<tempfile::TempDir>) {
             fs::write(class.join(format!("{file:04}.txt")), format!("{file} in {class:?}")).unwrap();
         }
     }
-    pack(&Tree::open(source, TreeOptions::default()).unwrap(), &out, &PackOptions::default(), &()).unwrap();
+    pack(&Tree::open(source, &SourceOptions::default()).unwrap(), &out, &PackOptions::default(), &())
+        .unwrap();
     (out, Some(folder))
 }
 

@@ -6,15 +6,15 @@ pub use packhorse_core::{
 };
 pub use packhorse_manifest::{CutRule, Detail, Lock, LockLine, MANIFEST, Manifest, SampleLine, Segment};
 pub use packhorse_pipeline::{
-    DryRun, Error, Fault, FaultKind, Faults, Findings, ManifestCheck, PackOptions, PackReport, Phase,
-    Progress, Result, SourceOptions, Stat, UnpackReport, Verified, check_manifest, dry_run, pack,
-    rebuild_manifest, stat, unpack, verify, verify_lock, verify_quick, verify_sample, verify_source,
+    DryRun, Error, Fault, FaultKind, Faults, Findings, ManifestCheck, OnError, PackOptions, PackReport,
+    Phase, Progress, Result, Stat, UnpackReport, Verified, check_manifest, dry_run, pack, rebuild_manifest,
+    source_options, stat, unpack, verify, verify_lock, verify_quick, verify_sample, verify_source,
 };
 pub use packhorse_reader::{Iter, Pack, Sample, Tables};
 pub use packhorse_shard::Compression;
 pub use packhorse_source::{
-    Entry, Failure, KeyStyle, Labels, LeftOut, Links, OnError, Report, Rules, Source, Splits, Stamp, Tally,
-    Tree, TreeOptions,
+    Blob, ColumnType, Entry, Failure, FileRef, HashSplit, KeyStyle, Labels, LeftOut, Links, Payload, Place,
+    Report, Rules, Source, SourceFormat, SourceOptions, Splits, Stamp, Tally, Tree, open as open_source,
 };
 
 /// The errors of each part, for callers who tell them apart.

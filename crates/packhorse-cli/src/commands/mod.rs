@@ -8,23 +8,19 @@ pub(crate) mod verify;
 use std::path::Path;
 
 use anyhow::Result;
-use packhorse::{KeyStyle, Labels, Links, OnError, Pack, Rules, SourceOptions, Splits, Tree, TreeOptions};
+use packhorse::{KeyStyle, Labels, Links, Pack, Source, SourceFormat, SourceOptions, Splits};
 
-use crate::args::{self, TreeArgs};
+use crate::args::{self, SourceArgs};
 use crate::print;
 
 /// Puts the options of the command line over those that the pack was made with.
-fn source_options(args: &TreeArgs, pack: &Path) -> Result<SourceOptions> {
-    let remembered = if args.forget { None } else { SourceOptions::load(pack)? };
-    // A pack that was copied without its options still tells which attributes it has.
-    let attributes =
-        Pack::open(pack).ok().filter(|_| !args.forget).map(|pack| pack.manifest().attributes.clone());
-    let has = |name: &str| attributes.as_ref().map(|names| names.iter().any(|known| known == name));
-    let before = remembered.unwrap_or_else(|| SourceOptions {
-        labels: has("class").unwrap_or(true),
-        split: has("split").unwrap_or(false),
-        ..SourceOptions::default()
-    });
+fn source_options(args: &SourceArgs, src: &Path, pack: &Path) -> Result<SourceOptions> {
+    let remembered = if args.forget { None } else { packhorse::source_options(pack)? };
+    let before = match remembered {
+        Some(before) => before,
+        None if args.forget => SourceOptions::default(),
+        None => of_attributes(src, pack),
+    };
     let patterns_hold = args.include.is_empty() && !before.include.is_empty()
         || args.exclude.is_empty() && !before.exclude.is_empty();
     if patterns_hold {
@@ -33,31 +29,53 @@ fn source_options(args: &TreeArgs, pack: &Path) -> Result<SourceOptions> {
             patterns.iter().flat_map(|(flag, all)| all.iter().map(move |one| format!(" {flag} {one}")));
         print::note(&format!("as the pack was made:{} (--forget starts anew)", patterns.collect::<String>()));
     }
-    let patterns = |now: &Vec<String>, before: Vec<String>| if now.is_empty() { before } else { now.clone() };
+    let or = |now: &[String], before: Vec<String>| if now.is_empty() { before } else { now.to_vec() };
     Ok(SourceOptions {
-        labels: args.labels.map_or(before.labels, |labels| labels == args::From::Folder),
-        split: args.split.map_or(before.split, |split| split == args::From::Folder),
-        key_name: args.key.map_or(before.key_name, |key| key == args::KeyStyle::Name),
-        links: args.links.map_or(before.links, |links| links as u8),
+        labels: args.labels.clone().or(before.labels),
+        splits: args.split.clone().or(before.splits),
+        split_by: args.split_by.clone().or(before.split_by),
+        key: args.key.map_or(before.key, |key| match key {
+            args::KeyStyle::Path => KeyStyle::Path,
+            args::KeyStyle::Name => KeyStyle::Name,
+        }),
+        group: args.group || before.group,
+        require: or(&args.require, before.require),
+        links: args.links.map_or(before.links, |links| match links {
+            args::Links::Follow => Links::Follow,
+            args::Links::Skip => Links::Skip,
+            args::Links::Error => Links::Error,
+        }),
         hidden: args.hidden || before.hidden,
-        include: patterns(&args.include, before.include),
-        exclude: patterns(&args.exclude, before.exclude),
+        include: or(&args.include, before.include),
+        exclude: or(&args.exclude, before.exclude),
+        strip_components: args.strip_components.unwrap_or(before.strip_components),
+        path_column: args.path_column.clone().or(before.path_column),
+        types: before.types.into_iter().chain(args.types.iter().cloned()).collect(),
+        root: args.root.clone(),
+        format: args.from.map(|from| match from {
+            args::From::Folder => SourceFormat::Folder,
+            args::From::Csv => SourceFormat::Csv,
+            args::From::Tsv => SourceFormat::Tsv,
+            args::From::Jsonl => SourceFormat::Jsonl,
+            args::From::Pairs => SourceFormat::Pairs,
+            args::From::Sha256sum => SourceFormat::Checksums,
+            args::From::Tar => SourceFormat::Tar,
+            args::From::Zip => SourceFormat::Zip,
+        }),
     })
 }
 
-/// Opens a folder as the options say.
-fn tree(path: &Path, options: &SourceOptions, on_error: OnError) -> Result<Tree> {
-    let options = TreeOptions {
-        labels: if options.labels { Labels::Folder } else { Labels::None },
-        splits: if options.split { Splits::Folder } else { Splits::None },
-        key: if options.key_name { KeyStyle::Name } else { KeyStyle::Path },
-        links: match options.links {
-            0 => Links::Follow,
-            1 => Links::Skip,
-            _ => Links::Error,
-        },
-        rules: Rules::new(&options.include, &options.exclude, options.hidden).map_err(anyhow::Error::msg)?,
-        on_error,
-    };
-    Ok(Tree::open(path, options).map_err(packhorse::Error::from)?)
+/// A pack that was copied without its options still tells which attributes it has.
+fn of_attributes(src: &Path, pack: &Path) -> SourceOptions {
+    let Ok(pack) = Pack::open(pack) else { return SourceOptions::default() };
+    let has = |name: &str| pack.manifest().attributes.iter().any(|known| known == name);
+    SourceOptions {
+        labels: (!has("class")).then_some(Labels::None),
+        splits: (has("split") && src.is_dir()).then_some(Splits::Folder),
+        ..SourceOptions::default()
+    }
+}
+
+fn open(path: &Path, options: &SourceOptions) -> Result<Box<dyn Source>> {
+    Ok(packhorse::open_source(path, options).map_err(packhorse::Error::from)?)
 }

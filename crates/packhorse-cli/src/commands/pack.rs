@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use packhorse::{
-    Detail, DryRun, Error, Failure, Findings, MANIFEST, OnError, PackOptions, PackReport, Report, path_text,
+    Detail, DryRun, Error, Failure, Findings, Labels, MANIFEST, OnError, PackOptions, PackReport, Report,
+    path_text,
 };
 use serde_json::json;
 
-use super::{source_options, tree};
+use super::{open, source_options};
 use crate::args::{self, Format, Pack};
 use crate::print::{self, Shown, bytes, count, counted, path_json, some, tally_json};
 
@@ -18,8 +19,8 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
         args::OnError::Stop => OnError::Stop,
         args::OnError::Skip => OnError::Skip,
     };
-    let source_options = source_options(&args.tree, &args.out)?;
-    let source = tree(&args.src, &source_options, on_error)?;
+    let source_options = source_options(&args.source, &args.src, &args.out)?;
+    let source = open(&args.src, &source_options)?;
     let mut options = PackOptions {
         cut: args.shard_size,
         compression: args.compress,
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
     }
     let shown = Shown::new(args.output.quiet);
     if args.dry_run {
-        let report = packhorse::dry_run(&source, Some(&args.out), &options, &shown);
+        let report = packhorse::dry_run(&*source, Some(&args.out), &options, &shown);
         shown.finish();
         let report = report?;
         match args.output.format {
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
         }
         return Ok(code(&report.failures));
     }
-    let report = packhorse::pack(&source, &args.out, &options, &shown);
+    let report = packhorse::pack(&*source, &args.out, &options, &shown);
     let time = shown.finish();
     let report = report?;
     match args.output.format {
@@ -66,7 +67,9 @@ fn looks_like_splits(src: &Path, options: &PackOptions) -> bool {
         .flatten()
         .filter(|entry| entry.path().is_dir() && !entry.file_name().as_encoded_bytes().starts_with(b"."))
         .collect();
-    let labels_only = options.source.as_ref().is_some_and(|source| source.labels && !source.split);
+    let labels_only = options.source.as_ref().is_some_and(|source| {
+        matches!(source.labels, None | Some(Labels::Folder)) && source.splits.is_none()
+    });
     labels_only && folders.len() > 1 && folders.iter().all(named)
 }
 

@@ -2,11 +2,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use packhorse::{Fault, Faults, Findings, OnError, Verified, path_text};
+use packhorse::{Fault, Faults, Findings, Verified, path_text};
 use serde_json::json;
 
 use super::pack::{notes_json, notes_text};
-use super::{source_options, tree};
+use super::{open, source_options};
 use crate::args::{Format, Output, Verify};
 use crate::print::{self, Shown, bytes, count, path_json};
 
@@ -15,9 +15,9 @@ pub(crate) fn run(args: &Verify) -> Result<ExitCode> {
     let (pack, threads) = (&args.pack, args.threads);
     let mut what = String::new();
     let verified = if let Some(source) = &args.source {
-        let source = tree(source, &source_options(&args.tree, pack)?, OnError::Skip)?;
+        let source = open(source, &source_options(&args.options, source, pack)?)?;
         what += "the index equals the source";
-        packhorse::verify_source(pack, &source, threads, &shown)
+        packhorse::verify_source(pack, &*source, threads, &shown)
     } else if args.quick {
         what += "sizes and counts agree";
         packhorse::verify_quick(pack)

@@ -9,14 +9,13 @@ use packhorse_core::{Container, Digest, Disk, Key, Storage, read_regular};
 use packhorse_manifest::{CutRule, Detail, Lock, MAX_SEGMENTS, Manifest, attributes_path, index_path};
 use packhorse_reader::MAX_MANIFEST;
 use packhorse_shard::{Compression, Shard};
-use packhorse_source::{Failure, OnError, Source};
+use packhorse_source::{Failure, Source, SourceOptions};
 
 use self::run::{Done, Run};
-use crate::derived::SourceOptions;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::output::{Output, check_room, files_needed};
-use crate::plan::{DETAIL_SAMPLES, Plan, nothing_to_pack};
+use crate::plan::{Cuts, DETAIL_SAMPLES, OnError, Plan, nothing_to_pack};
 use crate::progress::{Phase, Progress};
 use crate::publish::Publisher;
 use crate::report::{Findings, PackReport, merge};
@@ -76,7 +75,7 @@ pub fn pack(
     let old = output.old.as_ref().map(|(manifest, _)| manifest.clone());
     let cut = options.cut.or(old.as_ref().map(|old| old.cut)).unwrap_or_default();
     let container = Shard { compression: options.compression };
-    let mut plan = Plan::scan(source, cut, &output.partial(), progress)?;
+    let mut plan = Plan::scan(source, Cuts::Rule(cut), &output.partial(), options.on_error, progress)?;
     let journal = Journal::open(&output.derived())?;
     if journal.is_empty() && options.compression == Compression::None {
         check_room(&output.path, &output.path, plan.needed, files_needed(plan.segments.len() as u64))?;
@@ -100,7 +99,7 @@ pub fn pack(
             let manifest = manifest(&plan, old.as_ref(), cut, detail, source, &done);
             let lock = Lock::new(done.iter().map(|done| done.lock.clone()).collect());
             let new_version =
-                publisher.version(&output, &manifest, container.name(), &lock, options.source.clone())?;
+                publisher.version(&output, &manifest, container.name(), &lock, options.source.as_ref())?;
             remove_superseded(&run, &manifest, &lock);
             Journal::remove(&output.derived());
             failures.sort_by(|a, b| a.path.cmp(&b.path));

@@ -1,17 +1,17 @@
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use packhorse_core::{AtomicFile, DATA, Digest, Field, Sample, SegmentWriter, Storage};
+use packhorse_core::{AtomicFile, Digest, Field, FieldStream, IndexView, Sample, SegmentWriter, Storage};
 use packhorse_manifest::{AttributesBuilder, Detail, LockLine, Segment, attributes_path, index_path};
 use packhorse_shard::Compression;
-use packhorse_source::{Entry, Failure, OnError};
+use packhorse_source::{Entry, Failure};
 use rayon::Scope;
 
 use super::run::{Done, FirstError, Run, Unreadable};
 use crate::error::{Error, Result};
 use crate::journal::Finished;
-use crate::plan::{Plan, PlannedSegment};
-use crate::read_ahead::{Batch, Next, ReadAhead, Readers, look_at_file};
+use crate::plan::{OnError, Plan, PlannedSegment};
+use crate::read_ahead::{Batch, Look, Next, ReadAhead, Readers};
 use crate::report::{Findings, note};
 use crate::schedule::held;
 use crate::segment::{check_attributes, read_table, sample_lines, segment};
@@ -94,11 +94,10 @@ impl<'a> Part<'a> {
         // What the headers show was not written down: the files are looked at once more.
         for entry in self.plan.rows(planned) {
             let entry = entry?;
-            let path = entry.key.as_ref().as_path();
-            if let Ok(file) = self.run.source.open(&entry)
-                && let Ok(look) = look_at_file(path, &file, entry.size)
-            {
-                note(&mut findings, path, &look.findings);
+            for file in entry.files() {
+                if let Ok(look) = Look::take(self.run.source, &entry, file) {
+                    note(&mut findings, &entry, file, &look.findings);
+                }
             }
         }
         self.run.progress.advance(planned.samples, planned.bytes);
@@ -129,9 +128,8 @@ impl<'a> Part<'a> {
             }
             let mut add_columns = |entry: &Entry| {
                 columns.push(entry.key.as_ref(), &entry.values).map_err(|name| {
-                    Error::from(
-                        run.source.failure(entry, format!("attribute {name} has another type than before")),
-                    )
+                    let what = format!("{}: attribute {name} has another type than before", entry.key);
+                    Error::refused(what, "--types NAME=string takes all values as they are written")
                 })
             };
             match next {
@@ -147,9 +145,12 @@ impl<'a> Part<'a> {
                     if failures.is_empty() && batch.failures.is_empty() {
                         write_batch(&mut *writer, &batch)?;
                     }
-                    for (entry, look) in batch.entries.iter().zip(&batch.looks) {
+                    let mut looks = batch.looks.iter();
+                    for entry in &batch.entries {
                         add_columns(entry)?;
-                        note(&mut findings, entry.key.as_ref().as_path(), &look.findings);
+                        for (file, look) in entry.files().zip(looks.by_ref()) {
+                            note(&mut findings, entry, file, &look.findings);
+                        }
                     }
                     let bytes = batch.buffer.len() as u64;
                     run.progress.advance(batch.entries.len() as u64, bytes);
@@ -162,6 +163,15 @@ impl<'a> Part<'a> {
             return Ok(Err(failures));
         }
         let written = writer.finish()?;
+        if self.plan.promised {
+            let wrong = self.broken_promises(&written.index.parts().concat())?;
+            if let Some((_, failure)) = wrong.first().filter(|_| !skip) {
+                return Err(failure.clone().into());
+            }
+            if !wrong.is_empty() {
+                return Ok(Err(wrong));
+            }
+        }
         let columns = columns.finish();
         let index_file = run.publisher.write(&temporary("phi"), &written.index.parts())?;
         let columns_file = run.publisher.write(&temporary("pha"), &[&columns.bytes])?;
@@ -189,6 +199,24 @@ impl<'a> Part<'a> {
         }))
     }
 
+    /// Compares what was packed with the digests that the source promised.
+    fn broken_promises(&self, index: &[u8]) -> Result<Unreadable> {
+        let view = IndexView::new(index).map_err(|what| what.at(&self.run.partial))?;
+        let (mut wrong, mut j) = (Unreadable::new(), 0);
+        for entry in self.plan.rows(self.planned()) {
+            let entry = entry?;
+            for file in entry.files() {
+                let found = view.field(j).map_err(|what| what.at(&self.run.partial))?.sha256;
+                j += 1;
+                if let Some(promised) = file.blob.sha256.filter(|promised| *promised != found) {
+                    let what = format!("SHA-256 {promised} was promised, {found} was found");
+                    wrong.push((entry.key.clone(), self.run.source.failure(file, what)));
+                }
+            }
+        }
+        Ok(wrong)
+    }
+
     /// Writes a sample that was not read ahead: while it is read, or, where compressing may pay, from memory.
     fn write_large(
         &self,
@@ -196,34 +224,64 @@ impl<'a> Part<'a> {
         entry: &Entry,
         findings: &mut Findings,
     ) -> Result<Result<(), Failure>> {
-        let (source, path) = (self.run.source, entry.key.as_ref().as_path());
-        let looked = source.open(entry).and_then(|file| {
-            let look = look_at_file(path, &file, entry.size);
-            look.map(|look| (file, look)).map_err(|error| source.failure(entry, error.to_string()))
-        });
-        let (mut file, look) = match looked {
-            Ok(looked) => looked,
-            Err(failure) => return Ok(Err(failure)),
-        };
-        note(findings, path, &look.findings);
-        let compress = self.run.options.compression != Compression::None && look.compressible;
-        if compress && entry.size <= MAX_COMPRESSED {
-            let mut bytes = Vec::new();
-            if let Err(failure) = source.read(entry, &mut bytes) {
-                return Ok(Err(failure));
-            }
-            let fields = [Field { name: DATA, bytes: &bytes }];
-            writer.append(&[Sample { key: entry.key.as_ref(), fields: &fields, compressible: true }])?;
-        } else {
-            if let Err(error) = writer.append_stream(entry.key.as_ref(), DATA, entry.size, &mut file)? {
-                return Ok(Err(source.failure(entry, error.to_string())));
-            }
-            if let Err(failure) = source.check(entry, &file) {
-                return Ok(Err(failure));
+        let source = self.run.source;
+        let mut looks = Vec::new();
+        for file in entry.files() {
+            match Look::take(source, entry, file) {
+                Ok(look) => looks.push(look),
+                Err(failure) => return Ok(Err(failure)),
             }
         }
-        self.run.progress.advance(1, entry.size);
-        Ok(Ok(()))
+        for (file, look) in entry.files().zip(&looks) {
+            note(findings, entry, file, &look.findings);
+        }
+        let compress = self.run.options.compression != Compression::None
+            && looks.iter().any(|look| look.compressible)
+            && entry.size() <= MAX_COMPRESSED;
+        let written = if compress {
+            let mut buffers = Vec::new();
+            for file in entry.files() {
+                let mut bytes = Vec::new();
+                if let Err(failure) = source.read(file, &mut bytes) {
+                    return Ok(Err(failure));
+                }
+                buffers.push(bytes);
+            }
+            let fields: Vec<_> = entry
+                .files()
+                .zip(&buffers)
+                .zip(&looks)
+                .map(|((file, bytes), look)| Field {
+                    name: file.field,
+                    bytes,
+                    compressible: look.compressible,
+                })
+                .collect();
+            writer.append(&[Sample { key: entry.key.as_ref(), fields: &fields }])?;
+            Ok(())
+        } else {
+            let mut readers = Vec::new();
+            for file in entry.files() {
+                match source.open(file) {
+                    Ok(reader) => readers.push(reader),
+                    Err(failure) => return Ok(Err(failure)),
+                }
+            }
+            let mut streams: Vec<_> = entry
+                .files()
+                .zip(&mut readers)
+                .map(|(file, from)| FieldStream { name: file.field, size: file.blob.size, from })
+                .collect();
+            writer.append_streams(entry.key.as_ref(), &mut streams)?.map_err(|(i, error)| {
+                let file = entry.files().nth(i);
+                file.map_or_else(
+                    || Failure::new(source.path(), error.to_string()),
+                    |file| source.failure(file, error.to_string()),
+                )
+            })
+        };
+        self.run.progress.advance(1, entry.size());
+        Ok(written)
     }
 
     /// Makes a written segment durable and gives its files their names.
@@ -273,19 +331,25 @@ struct WrittenSegment<'s> {
 
 fn write_batch(writer: &mut dyn SegmentWriter<'_>, batch: &Batch) -> Result<()> {
     let starts = std::iter::once(0).chain(batch.ends.iter().copied());
+    let names = batch.entries.iter().flat_map(Entry::files);
     let fields: Vec<_> = starts
         .zip(&batch.ends)
-        .map(|(start, &end)| [Field { name: DATA, bytes: &batch.buffer[start..end] }])
+        .zip(names)
+        .zip(&batch.looks)
+        .map(|(((start, &end), file), look)| Field {
+            name: file.field,
+            bytes: &batch.buffer[start..end],
+            compressible: look.compressible,
+        })
         .collect();
+    let mut rest = &fields[..];
     let samples: Vec<_> = batch
         .entries
         .iter()
-        .zip(&fields)
-        .zip(&batch.looks)
-        .map(|((entry, fields), look)| Sample {
-            key: entry.key.as_ref(),
-            fields,
-            compressible: look.compressible,
+        .map(|entry| {
+            let (fields, after) = rest.split_at(entry.files().count());
+            rest = after;
+            Sample { key: entry.key.as_ref(), fields }
         })
         .collect();
     Ok(writer.append(&samples)?)

@@ -4,13 +4,13 @@ use std::path::Path;
 use packhorse_core::{DATA, Digest, IndexView, Key, Malformed, Value};
 use packhorse_manifest::{AttributesView, attributes_path, index_path};
 use packhorse_reader::Pack;
-use packhorse_source::{Entry, Failure, Source};
+use packhorse_source::{Entry, Failure, FileRef, Source};
 use rayon::prelude::*;
 
 use super::full::open;
 use super::{Fault, FaultKind, Faults, Verified, digest_of};
 use crate::error::{Error, Result};
-use crate::plan::Plan;
+use crate::plan::{Cuts, OnError, Plan};
 use crate::progress::{Phase, Progress};
 use crate::read_ahead::LARGE;
 use crate::schedule::pool;
@@ -19,9 +19,8 @@ use crate::segment::{attributes, read_table};
 /// What the index says of a sample.
 struct Packed {
     key: Key,
-    size: u64,
-    /// The digest of the one field; `None` where the sample is no single file.
-    sha256: Option<Digest>,
+    /// Names, sizes and digests.
+    fields: Vec<(String, u64, Digest)>,
     attributes: Vec<(String, Value)>,
 }
 
@@ -46,7 +45,8 @@ pub fn verify_source(
         Err(verified) => return Ok(verified),
     };
     let spool = tempfile::tempdir().map_err(Error::io("create a folder in", &std::env::temp_dir()))?;
-    let plan = Plan::scan(source, pack.manifest().cut, spool.path(), progress)?;
+    let cuts = Cuts::Rule(pack.manifest().cut);
+    let plan = Plan::scan(source, cuts, spool.path(), OnError::Skip, progress)?;
     progress.begin(Phase::Verify, Some(plan.samples), Some(plan.bytes));
     // Cold files want many requests in flight; warm ones are bound by the processors anyway.
     let workers = pool("verify", threads.unwrap_or(16))?;
@@ -88,7 +88,7 @@ pub fn verify_source(
             }
             Ordering::Equal => {
                 if let (Some(packed), Some(found)) = (packed.next(), found.next()) {
-                    batch.bytes += found.as_ref().map_or(0, |found| found.size);
+                    batch.bytes += found.as_ref().map_or(0, Entry::size);
                     batch.pairs.push((packed?, found?));
                 }
             }
@@ -124,7 +124,7 @@ impl Batch {
         let checked: Vec<Faults> = workers.install(|| {
             let check = |buffer: &mut Vec<u8>, (packed, found): &(Packed, Entry)| {
                 let faults = compare(source, packed, found, buffer);
-                progress.advance(1, found.size);
+                progress.advance(1, found.size());
                 faults
             };
             self.pairs.par_iter().with_min_len(8).map_init(Vec::new, check).collect()
@@ -160,40 +160,53 @@ fn compare(source: &dyn Source, packed: &Packed, found: &Entry, buffer: &mut Vec
             format!("{} in the pack, {} in the source", text(&packed.attributes), text(&here)),
         );
     }
-    match packed.sha256 {
-        None => wrong(FaultKind::Differs, "several fields in the pack, one file in the source".into()),
-        Some(_) if packed.size != found.size => {
-            wrong(
-                FaultKind::Differs,
-                format!("{} bytes in the pack, {} in the source", packed.size, found.size),
-            );
+    let names = |fields: &mut dyn Iterator<Item = &str>| fields.collect::<Vec<_>>().join(", ");
+    let packed_names = names(&mut packed.fields.iter().map(|(name, ..)| &**name));
+    let found_names = names(&mut found.files().map(|file| file.field));
+    if packed_names != found_names {
+        let what = format!("fields {packed_names} in the pack, {found_names} in the source");
+        wrong(FaultKind::Differs, what);
+        return faults;
+    }
+    for ((_, size, expected), file) in packed.fields.iter().zip(found.files()) {
+        let field = if file.field == DATA { String::new() } else { format!("{}: ", file.field) };
+        let here = file.blob.size;
+        if *size != here {
+            let what = format!("{field}{size} bytes in the pack, {here} in the source");
+            wrong(FaultKind::Differs, what);
+            continue;
         }
-        Some(expected) => match digest(source, found, buffer) {
+        match digest(source, file, buffer) {
             Err(failure) => wrong(FaultKind::Unreadable, failure.to_string()),
+            Ok(digest) if digest != *expected => {
+                let what = format!("{field}SHA-256 {expected} in the pack, {digest} in the source");
+                wrong(FaultKind::Differs, what);
+            }
             Ok(digest) => {
-                if digest != expected {
-                    wrong(
-                        FaultKind::Differs,
-                        format!("SHA-256 {expected} in the pack, {digest} in the source"),
-                    );
+                if let Some(promised) = file.blob.sha256.filter(|promised| *promised != digest) {
+                    let what = format!("{field}SHA-256 {promised} was promised, {digest} was found");
+                    wrong(FaultKind::Differs, what);
                 }
             }
-        },
+        }
     }
     faults
 }
 
 /// Hashes a file of the source: a small one from memory, a large one while it is read.
-fn digest(source: &dyn Source, entry: &Entry, buffer: &mut Vec<u8>) -> Result<Digest, Failure> {
-    if entry.size <= LARGE {
+fn digest(source: &dyn Source, file: FileRef<'_>, buffer: &mut Vec<u8>) -> Result<Digest, Failure> {
+    if file.blob.size <= LARGE {
         buffer.clear();
-        source.read(entry, buffer)?;
+        source.read(file, buffer)?;
         return Ok(Digest::of(buffer));
     }
-    let mut file = source.open(entry)?;
-    let read = digest_of(&mut file, &|_| ()).map_err(|error| source.failure(entry, error.to_string()))?;
-    source.check(entry, &file)?;
-    Ok(read.0)
+    let mut reader = source.open(file)?;
+    let (digest, len) =
+        digest_of(&mut reader, &|_| ()).map_err(|error| source.failure(file, error.to_string()))?;
+    if len != file.blob.size {
+        return Err(source.failure(file, format!("{} bytes expected, {len} read", file.blob.size)));
+    }
+    Ok(digest)
 }
 
 /// Returns what the index files say, one segment in memory at a time.
@@ -220,11 +233,10 @@ fn packed(pack: &Pack) -> impl Iterator<Item = Result<Packed>> {
                 let fields = view.fields(row).collect::<Result<Vec<_>, _>>()?;
                 Ok(Packed {
                     key: row.key.to_key(),
-                    size: fields.iter().map(|field| field.size).sum(),
-                    sha256: match fields.as_slice() {
-                        [field] if field.name == DATA => Some(field.sha256),
-                        _ => None,
-                    },
+                    fields: fields
+                        .iter()
+                        .map(|field| (field.name.to_owned(), field.size, field.sha256))
+                        .collect(),
                     attributes: attributes(&attributes_view, i)?,
                 })
             };

@@ -22,7 +22,7 @@ impl Draw {
 fn two_thousand_flipped_bits_are_all_reported() {
     let place = Place::new(&fill(40, 3000));
     let options = packhorse_pipeline::PackOptions {
-        source: Some(packhorse_pipeline::SourceOptions::default()),
+        source: Some(packhorse_source::SourceOptions::default()),
         ..small()
     };
     pack(&place.source(), place.at("pack"), &options, &()).unwrap();

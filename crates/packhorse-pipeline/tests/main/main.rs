@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use packhorse_manifest::CutRule;
 use packhorse_pipeline::{PackOptions, PackReport, Result, pack};
-use packhorse_source::{OnError, Tree, TreeOptions};
+use packhorse_source::{SourceOptions, Tree};
 use packhorse_testkit::{Content, read, tree};
 use tempfile::TempDir;
 
@@ -34,7 +34,7 @@ impl Place {
     }
 
     fn source(&self) -> Tree {
-        open(&self.at("src"), OnError::Stop)
+        open(&self.at("src"))
     }
 
     fn pack(&self, out: &str) -> Result<PackReport> {
@@ -42,8 +42,8 @@ impl Place {
     }
 }
 
-fn open(path: &Path, on_error: OnError) -> Tree {
-    Tree::open(path, TreeOptions { on_error, ..TreeOptions::default() }).unwrap()
+fn open(path: &Path) -> Tree {
+    Tree::open(path, &SourceOptions::default()).unwrap()
 }
 
 /// Options that give many small segments.

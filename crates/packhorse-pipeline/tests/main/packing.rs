@@ -4,10 +4,10 @@ use std::sync::Mutex;
 
 use packhorse_core::{Key, KeyRef};
 use packhorse_manifest::{CutRule, Detail};
-use packhorse_pipeline::{Error, PackOptions, dry_run, pack, unpack, verify, verify_source};
+use packhorse_pipeline::{Error, OnError, PackOptions, dry_run, pack, unpack, verify, verify_source};
 use packhorse_reader::Pack;
 use packhorse_shard::Compression;
-use packhorse_source::{Entry, Failure, KeyStyle, OnError, Report, Source, Splits, Tree, TreeOptions};
+use packhorse_source::{Entry, Failure, FileRef, KeyStyle, Report, Source, SourceOptions, Splits, Tree};
 use packhorse_testkit::{Content, fill, read, tree};
 use proptest::prelude::*;
 
@@ -139,8 +139,9 @@ fn keys_without_folders_make_a_move_a_relabel() {
             .map(|(path, bytes)| (path.as_bytes().to_vec(), bytes.as_bytes().to_vec()))
             .into();
     let place = Place::new(&content);
-    let options = || TreeOptions { key: KeyStyle::Name, splits: Splits::Folder, ..TreeOptions::default() };
-    let source = || Tree::open(place.at("src"), options()).unwrap();
+    let options =
+        || SourceOptions { key: KeyStyle::Name, splits: Some(Splits::Folder), ..SourceOptions::default() };
+    let source = || Tree::open(place.at("src"), &options()).unwrap();
     pack(&source(), place.at("pack"), &small(), &()).unwrap();
     let before = Pack::open(place.at("pack")).unwrap();
     let keys: Vec<_> = before.iter().map(|sample| sample.unwrap().key().unwrap().to_string()).collect();
@@ -195,9 +196,11 @@ fn the_same_class_has_one_number_in_all_splits() {
         .map(|path| (path.as_bytes().to_vec(), path.as_bytes().to_vec()))
         .into();
     let place = Place::new(&content);
-    let source =
-        Tree::open(place.at("src"), TreeOptions { splits: Splits::Folder, ..TreeOptions::default() })
-            .unwrap();
+    let source = Tree::open(
+        place.at("src"),
+        &SourceOptions { splits: Some(Splits::Folder), ..SourceOptions::default() },
+    )
+    .unwrap();
     pack(&source, place.at("pack"), &small(), &()).unwrap();
     let opened = Pack::open(place.at("pack")).unwrap();
     let label = |key: &str| {
@@ -286,7 +289,7 @@ fn files_that_change_between_scan_and_read_are_named() {
 
         // Asked to skip, the rest is packed as if the file had never been there.
         let place = Place::new(&content);
-        let source = Meddling::new(open(&place.at("src"), OnError::Skip), || change(&place));
+        let source = Meddling::new(open(&place.at("src")), || change(&place));
         let options = PackOptions { on_error: OnError::Skip, ..small() };
         let report = pack(&source, place.at("pack"), &options, &()).unwrap();
         assert_eq!((report.samples, report.failures.len()), (29, 1), "{:?}", report.failures);
@@ -320,7 +323,7 @@ fn links_are_followed_counted_and_never_in_circles() {
     symlink("nowhere", place.at("src/a/dangling")).unwrap();
     let error = place.pack("other").unwrap_err().to_string();
     assert!(error.contains("a/dangling: is a dangling link to nowhere"), "{error}");
-    let source = open(&place.at("src"), OnError::Skip);
+    let source = open(&place.at("src"));
     let report =
         pack(&source, place.at("other"), &PackOptions { on_error: OnError::Skip, ..small() }, &()).unwrap();
     let failed: Vec<_> =
@@ -510,24 +513,22 @@ impl Source for Meddling<'_> {
     }
     fn scan(
         &self,
+        scratch: &std::path::Path,
         sink: &mut dyn FnMut(Entry) -> packhorse_source::Result<()>,
     ) -> packhorse_source::Result<Report> {
-        let report = self.tree.scan(sink);
+        let report = self.tree.scan(scratch, sink);
         if let Some(meddle) = self.meddle.lock().unwrap().take() {
             meddle();
         }
         report
     }
-    fn read(&self, entry: &Entry, buffer: &mut Vec<u8>) -> Result<(), Failure> {
-        self.tree.read(entry, buffer)
+    fn read(&self, file: FileRef<'_>, buffer: &mut Vec<u8>) -> Result<(), Failure> {
+        self.tree.read(file, buffer)
     }
-    fn open(&self, entry: &Entry) -> Result<fs::File, Failure> {
-        self.tree.open(entry)
+    fn open(&self, file: FileRef<'_>) -> Result<Box<dyn std::io::Read + Send + '_>, Failure> {
+        self.tree.open(file)
     }
-    fn failure(&self, entry: &Entry, what: String) -> Failure {
-        self.tree.failure(entry, what)
-    }
-    fn check(&self, entry: &Entry, file: &fs::File) -> Result<(), Failure> {
-        self.tree.check(entry, file)
+    fn failure(&self, file: FileRef<'_>, what: String) -> Failure {
+        self.tree.failure(file, what)
     }
 }

@@ -7,16 +7,17 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use packhorse_core::{Key, Value, path_text};
+use packhorse_core::{Value, path_text};
 use rayon::Scope;
 use rayon::prelude::*;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use unicode_normalization::UnicodeNormalization;
 
-use super::{KeyStyle, Labels, Links, THREADS, Tree, identity, kind, size, stamp};
+use super::Tree;
+use crate::files::{THREADS, blob, identity, kind};
 use crate::source::reason;
-use crate::{Entry, Failure, LeftOut, OnError, Report, Result};
+use crate::{Entry, Failure, LeftOut, Links, Place, Report, Result};
 
 /// Files whose sizes are taken together.
 const BATCH: usize = 256;
@@ -25,10 +26,11 @@ const ASKED: usize = 2 * THREADS;
 
 /// Hands all files of a tree to `sink`, in key order.
 pub(super) fn walk(tree: &Tree, sink: &mut dyn FnMut(Entry) -> Result<()>) -> Result<Report> {
-    let root =
-        rustix::fs::fstat(&tree.folder).map_err(|error| Failure::new(&tree.root, reason(&error.into())))?;
-    let canonical = fs::canonicalize(&tree.root).map_err(|error| Failure::new(&tree.root, reason(&error)))?;
-    tree.pool.in_place_scope(|scope| {
+    let root = rustix::fs::fstat(&tree.files.folder)
+        .map_err(|error| Failure::new(&tree.files.root, reason(&error.into())))?;
+    let canonical =
+        fs::canonicalize(&tree.files.root).map_err(|error| Failure::new(&tree.files.root, reason(&error)))?;
+    tree.files.pool.in_place_scope(|scope| {
         let mut walk = Walk {
             tree,
             canonical,
@@ -98,20 +100,13 @@ impl Listed {
 }
 
 impl Walk<'_, '_> {
-    /// Takes what cannot be packed: an error, or a line of the report.
-    fn fail(&mut self, failure: Failure) -> Result<()> {
-        match self.tree.options.on_error {
-            OnError::Stop => Err(failure.into()),
-            OnError::Skip => {
-                self.report.failures.push(failure);
-                Ok(())
-            }
-        }
+    fn fail(&mut self, path: PathBuf, what: impl Into<String>) {
+        self.report.failures.push(Failure::new(path, what));
     }
 
     /// Walks one folder in key order; returns how many files it found below.
     fn folder(&mut self, path: &Path) -> Result<u64> {
-        let full = self.tree.root.join(path);
+        let full = self.tree.files.root.join(path);
         let mut listing = Vec::new();
         let listed = fs::read_dir(&full).and_then(|entries| {
             for entry in entries {
@@ -127,16 +122,16 @@ impl Walk<'_, '_> {
             Ok(())
         });
         if let Err(error) = listed {
-            self.fail(Failure::new(full, format!("cannot list the folder: {}", reason(&error))))?;
+            self.fail(full, format!("cannot list the folder: {}", reason(&error)));
             return Ok(0);
         }
         self.leave_out(path, &mut listing);
-        if self.tree.options.links == Links::Follow {
+        if self.tree.links == Links::Follow {
             let tree = self.tree;
-            tree.pool.install(|| {
+            tree.files.pool.install(|| {
                 listing.par_iter_mut().filter(|listed| matches!(listed.kind, Kind::Link)).for_each(
                     |listed| {
-                        listed.kind = Kind::Followed(tree.stat(&path.join(&listed.name)));
+                        listed.kind = Kind::Followed(tree.files.stat(&path.join(&listed.name)));
                     },
                 );
             });
@@ -152,7 +147,7 @@ impl Walk<'_, '_> {
 
     /// Takes out of a listing what rules leave out.
     fn leave_out(&mut self, path: &Path, listing: &mut Vec<Listed>) {
-        let (rules, report) = (&self.tree.options.rules, &mut self.report);
+        let (rules, report) = (&self.tree.rules, &mut self.report);
         listing.retain(|listed| {
             let path = path.join(&listed.name);
             let reason = rules.leaves_out(&path, matches!(listed.kind, Kind::Folder | Kind::Link));
@@ -187,16 +182,16 @@ impl Walk<'_, '_> {
             Kind::File => self.file(path),
             Kind::Folder => self.subfolder(&path),
             Kind::Special => {
-                let full = self.tree.root.join(path);
-                self.fail(Failure::new(full, "is neither file nor folder (a pipe, socket or device)"))?;
+                let full = self.tree.files.root.join(path);
+                self.fail(full, "is neither file nor folder (a pipe, socket or device)");
                 Ok(0)
             }
-            Kind::Link if self.tree.options.links == Links::Skip => {
+            Kind::Link if self.tree.links == Links::Skip => {
                 self.report.left_out.entry(LeftOut::Link).or_default().add(path);
                 Ok(0)
             }
             Kind::Link => {
-                self.fail(Failure::new(self.tree.root.join(path), "is a symbolic link"))?;
+                self.fail(self.tree.files.root.join(path), "is a symbolic link");
                 Ok(0)
             }
             Kind::Followed(target) => self.link(path, target),
@@ -204,7 +199,7 @@ impl Walk<'_, '_> {
     }
 
     fn link(&mut self, path: PathBuf, target: Result<Stat, Errno>) -> Result<u64> {
-        let full = self.tree.root.join(&path);
+        let full = self.tree.files.root.join(&path);
         let target = match target {
             Ok(target) => target,
             Err(Errno::LOOP) => {
@@ -221,7 +216,7 @@ impl Walk<'_, '_> {
                         format!("is a link to {}: {}", path_text(&to), reason(&error.into()))
                     }
                 };
-                self.fail(Failure::new(full, what))?;
+                self.fail(full, what);
                 return Ok(0);
             }
         };
@@ -232,7 +227,7 @@ impl Walk<'_, '_> {
         }
         if !is_folder {
             // A link's own name was let in before it was known to be a file.
-            if let Some(reason) = self.tree.options.rules.leaves_out(&path, false) {
+            if let Some(reason) = self.tree.rules.leaves_out(&path, false) {
                 self.report.left_out.entry(reason).or_default().add(path);
                 return Ok(0);
             }
@@ -249,7 +244,7 @@ impl Walk<'_, '_> {
     }
 
     fn subfolder(&mut self, path: &Path) -> Result<u64> {
-        let here = self.tree.stat(path).map(|stat| identity(&stat));
+        let here = self.tree.files.stat(path).map(|stat| identity(&stat));
         self.above.push(here.unwrap_or((u64::MAX, u64::MAX)));
         let empty_before = (self.report.empty_folders.count, self.report.empty_folders.names.len());
         let found = self.folder(path)?;
@@ -280,7 +275,7 @@ impl Walk<'_, '_> {
         let (send, receive) = sync_channel(1);
         self.scope.spawn(move |_| {
             let look = |path: PathBuf| {
-                let stat = tree.stat(&path);
+                let stat = tree.files.stat(&path);
                 (path, stat)
             };
             // A walk that failed meanwhile takes no answer.
@@ -296,31 +291,25 @@ impl Walk<'_, '_> {
             return Ok(false);
         };
         for (path, stat) in looked {
-            let locator = path.into_os_string().into_vec();
-            let fail = |what: String| Failure::new(tree.root.join(OsStr::from_bytes(&locator)), what);
-            let stat = match stat {
-                Ok(stat) if kind(&stat) == FileType::RegularFile => stat,
-                Ok(_) => {
-                    self.fail(fail("is no file any more".into()))?;
-                    continue;
+            let path = path.into_os_string().into_vec();
+            let found = match stat {
+                Ok(stat) if kind(&stat) == FileType::RegularFile => {
+                    let values = vec![Value::Null; tree.naming.attributes.len()];
+                    let full = tree.files.full(&path);
+                    tree.naming
+                        .entry(path, values, blob(&stat, None, Place::default()))
+                        .map_err(|what| (full, what))
                 }
-                Err(error) => {
-                    self.fail(fail(reason(&error.into())))?;
-                    continue;
-                }
+                Ok(_) => Err((tree.files.full(&path), "is no file any more".into())),
+                Err(error) => Err((tree.files.full(&path), reason(&error.into()))),
             };
-            let (folders, values) = tree.labels(&locator);
-            if tree.options.labels == Labels::Folder && values.first() == Some(&Value::Null) {
-                self.report.unlabelled.add(OsStr::from_bytes(&locator));
+            match found {
+                Ok(entry) => {
+                    tree.naming.note(&entry, &mut self.report);
+                    (self.sink)(entry)?;
+                }
+                Err((full, what)) => self.fail(full, what),
             }
-            let by_name = tree.options.key == KeyStyle::Name && folders > 0;
-            let (key, locator) = match by_name {
-                true => (Key::new(&locator[folders..]), Some(locator.into())),
-                false => (Key::new(locator), None),
-            };
-            let Ok(key) = key else { return Err(crate::Error::Option("a path that is no key".into())) };
-            let (size, stamp) = (size(&stat), stamp(&stat));
-            (self.sink)(Entry { key, locator, size, stamp, values })?;
         }
         Ok(true)
     }

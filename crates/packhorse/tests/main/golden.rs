@@ -2,14 +2,14 @@ use std::fs;
 use std::path::Path;
 
 use packhorse::{
-    Compression, CutRule, Detail, Labels, Pack, PackOptions, Splits, Tree, TreeOptions, pack, unpack, verify,
-    verify_lock, verify_source,
+    Compression, CutRule, Detail, Labels, Pack, PackOptions, SourceOptions, Splits, Tree, pack, unpack,
+    verify, verify_lock, verify_source,
 };
 use packhorse_testkit::{Content, fixtures, read};
 
 fn tree_source() -> Tree {
-    let options = TreeOptions { splits: Splits::Folder, ..TreeOptions::default() };
-    Tree::open(fixtures().join("tree"), options).unwrap()
+    let options = SourceOptions { splits: Some(Splits::Folder), ..SourceOptions::default() };
+    Tree::open(fixtures().join("tree"), &options).unwrap()
 }
 
 /// The files of the fixture tree that are packed.
@@ -65,9 +65,11 @@ fn the_current_writer_gives_the_golden_bytes() {
 fn a_compressed_pack_has_the_golden_content() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("zstd.pack");
-    let source =
-        Tree::open(fixtures().join("tree"), TreeOptions { labels: Labels::None, ..TreeOptions::default() })
-            .unwrap();
+    let source = Tree::open(
+        fixtures().join("tree"),
+        &SourceOptions { labels: Some(Labels::None), ..SourceOptions::default() },
+    )
+    .unwrap();
     let options = PackOptions {
         compression: Compression::Zstd(3),
         detail: Some(Detail::Segments),

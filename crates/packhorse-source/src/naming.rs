@@ -1,0 +1,158 @@
+use packhorse_core::{DATA, Key, Value, check_field_name};
+
+use crate::{
+    Blob, Entry, Error, HashSplit, KeyStyle, Labels, Payload, Report, Result, SourceOptions, Splits,
+};
+
+/// How a file's path, and what a list says of it, become a sample's key, field and attributes.
+#[derive(Debug)]
+pub(crate) struct Naming {
+    /// The names of the attributes, in byte order.
+    pub(crate) attributes: Vec<String>,
+    class: From,
+    split: From,
+    hash: Option<(HashSplit, Option<usize>)>,
+    key: KeyStyle,
+    pub(crate) group: bool,
+}
+
+fn wrong<T>(what: String) -> Result<T> {
+    Err(Error::Option(what))
+}
+
+/// Where class or split come from, and their number among the attributes.
+#[derive(Clone, Copy, Debug)]
+enum From {
+    Nowhere,
+    Folder(usize),
+    Row(usize),
+}
+
+impl Naming {
+    /// `columns` are the attributes that a list gives, `class` and `split` among them where it has such columns.
+    pub(crate) fn new(options: &SourceOptions, labels: Labels, columns: Vec<String>) -> Result<Self> {
+        let mut attributes = columns.clone();
+        let mut from = |name: &str, folder: bool, hash: bool| {
+            let in_row = columns.iter().any(|column| column == name);
+            if in_row && (folder || hash) {
+                let from = if folder { "folders" } else { "hashes" };
+                return wrong(format!(
+                    "the list has a column {name}, and {name} should come from {from} as well"
+                ));
+            }
+            if folder || hash {
+                attributes.push(name.to_owned());
+            }
+            Ok((in_row, folder))
+        };
+        let class = from("class", labels == Labels::Folder, false)?;
+        let hash = match &options.splits {
+            Some(Splits::Hash(hash)) => Some(hash.clone()),
+            _ => None,
+        };
+        let split = from("split", options.splits == Some(Splits::Folder), hash.is_some())?;
+        attributes.sort();
+        let at = |name: &str| attributes.iter().position(|known| known == name);
+        let place = |name: &str, (in_row, folder): (bool, bool)| match at(name) {
+            Some(at) if folder => From::Folder(at),
+            Some(at) if in_row => From::Row(at),
+            _ => From::Nowhere,
+        };
+        let (class, split) = (place("class", class), place("split", split));
+        let by = match &options.split_by {
+            None => None,
+            Some(_) if hash.is_none() => return wrong("--split-by goes with --split hash:SHARE".into()),
+            Some(name) => match at(name).filter(|_| name != "split") {
+                None => {
+                    return wrong(format!(
+                        "--split-by {name}: there is no such attribute, only {}",
+                        attributes.join(", ")
+                    ));
+                }
+                by => by,
+            },
+        };
+        if !options.require.is_empty() && !options.group {
+            return wrong("--require goes with --group".into());
+        }
+        let hash = hash.map(|hash| (hash, by));
+        Ok(Self { attributes, class, split, hash, key: options.key, group: options.group })
+    }
+
+    /// Returns whether keys are in the order of paths.
+    pub(crate) fn keeps_order(&self) -> bool {
+        self.key == KeyStyle::Path && !self.group
+    }
+
+    /// Makes an entry of a file at `path`. `values` has a place for each attribute; those that a list gives are filled in.
+    ///
+    /// # Errors
+    ///
+    /// Says why this path cannot be a sample's.
+    pub(crate) fn entry(
+        &self,
+        path: Vec<u8>,
+        mut values: Vec<Value>,
+        mut blob: Blob,
+    ) -> Result<Entry, String> {
+        let mut rest = &path[..];
+        let mut folder = |from: From| {
+            let From::Folder(at) = from else { return };
+            if let Some(slash) = rest.iter().position(|&b| b == b'/') {
+                values[at] = Value::string(&rest[..slash]);
+                rest = &rest[slash + 1..];
+            }
+        };
+        folder(self.split);
+        folder(self.class);
+        let start = if self.key == KeyStyle::Name { path.len() - rest.len() } else { 0 };
+        let (end, field) = if self.group { field(&path, start)? } else { (path.len(), None) };
+        if let Some((hash, by)) = &self.hash {
+            let part = match by {
+                None => Some(hash.part(&path[start..end])),
+                Some(by) => hash.part_of_value(&values[*by]),
+            };
+            let by = by.map_or("", |by| &self.attributes[by]);
+            let part = part.ok_or_else(|| format!("has no {by}, by which its split is drawn"))?;
+            if let Some(at) = self.attributes.iter().position(|name| name == "split") {
+                values[at] = Value::string(part);
+            }
+        }
+        let (key, payload) = if (start, end) == (0, path.len()) && !self.group {
+            (Key::new(path), Payload::File(blob))
+        } else {
+            let key = Key::new(&path[start..end]);
+            let field = field.map_or(DATA.into(), |field| Box::from(field));
+            blob.locator = Some(path.clone().into());
+            (key, if self.group { Payload::Fields(vec![(field, blob)]) } else { Payload::File(blob) })
+        };
+        Ok(Entry { key: key.map_err(|error| error.to_string())?, payload, values })
+    }
+
+    /// Counts a sample without the class that was asked for.
+    pub(crate) fn note(&self, entry: &Entry, report: &mut Report) {
+        if let From::Folder(at) | From::Row(at) = self.class
+            && entry.values[at] == Value::Null
+            && let Some(file) = entry.files().next()
+        {
+            report.unlabelled.add(std::path::Path::new(
+                <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(file.locator),
+            ));
+        }
+    }
+}
+
+/// Splits a path, from `start` on, at the first dot of the file name that does not begin it: where the key ends, and the
+/// name of the field; a file without an extension is its key's one field.
+fn field(path: &[u8], start: usize) -> Result<(usize, Option<&str>), String> {
+    let name = path.iter().rposition(|&b| b == b'/').map_or(start, |slash| slash + 1);
+    let dots = path[name..].iter().take_while(|&&b| b == b'.').count();
+    let dot = path[name + dots..].iter().position(|&b| b == b'.').map(|dot| name + dots + dot);
+    let Some(dot) = dot.filter(|dot| dot + 1 < path.len()) else { return Ok((path.len(), None)) };
+    let field = std::str::from_utf8(&path[dot + 1..]).map_err(|_| "the extension is not UTF-8".to_owned())?;
+    check_field_name(field).map_err(|rule| format!("the extension cannot name a field: {rule}"))?;
+    if field == DATA {
+        return Err("the extension `data` is the name of a field that files without an extension have".into());
+    }
+    Ok((dot, Some(field)))
+}
