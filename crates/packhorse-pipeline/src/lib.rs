@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod classes;
 mod derived;
 mod dry_run;
 mod error;
@@ -18,6 +19,7 @@ mod stat;
 mod unpack;
 mod verify;
 
+pub use classes::{Classes, read_classes};
 pub use derived::source_options;
 pub use dry_run::dry_run;
 pub use error::{Error, Result};

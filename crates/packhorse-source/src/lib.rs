@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod files;
+mod list;
 mod naming;
 mod open;
 mod options;

@@ -122,7 +122,7 @@ impl Naming {
             (Key::new(path), Payload::File(blob))
         } else {
             let key = Key::new(&path[start..end]);
-            let field = field.map_or(DATA.into(), |field| Box::from(field));
+            let field = field.map_or(DATA.into(), Box::from);
             blob.locator = Some(path.clone().into());
             (key, if self.group { Payload::Fields(vec![(field, blob)]) } else { Payload::File(blob) })
         };

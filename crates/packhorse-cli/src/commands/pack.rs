@@ -25,6 +25,7 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
         cut: args.shard_size,
         compression: args.compress,
         detail: args.detail.map(detail),
+        classes: args.classes.as_deref().map(packhorse::read_classes).transpose()?,
         on_error,
         source: Some(source_options),
         ..PackOptions::default()
@@ -88,10 +89,7 @@ fn code(failures: &[Failure]) -> ExitCode {
 fn check_places(src: &Path, out: &Path) -> Result<()> {
     let refuse = |what: String, hint: &str| Err(Error::Refused { what, hint: hint.to_owned() }.into());
     if src.join(MANIFEST).is_file() {
-        return refuse(
-            format!("{} is a pack", path_text(src)),
-            "give the folder of images that it was made from",
-        );
+        return refuse(format!("{} is a pack", path_text(src)), "give the source that it was made from");
     }
     let Ok(src) = fs::canonicalize(src) else { return Ok(()) };
     // The nearest folder that is there already tells where the output will be.
@@ -183,8 +181,18 @@ pub(super) fn notes_text(scan: &Report, failures: &[Failure], findings: &Finding
         &scan.alike,
     );
     say(format!("{} without a class", counted(scan.unlabelled.count, "file")), &scan.unlabelled);
+    say(format!("{} not in the list", counted(scan.unlisted.count, "file")), &scan.unlisted);
+    let usual = scan.field_sets.values().map(|tally| tally.count).max();
+    for (fields, tally) in scan.field_sets.iter().filter(|(_, tally)| Some(tally.count) != usual) {
+        let only =
+            format!("{} with other fields than most: {}", counted(tally.count, "sample"), fields.join(", "));
+        say(only, tally);
+    }
     for (what, tally) in findings {
         say(format!("{}: {what}", counted(tally.count, "file")), tally);
+    }
+    for remark in &scan.remarks {
+        out += &format!("note: {remark}\n");
     }
     for failure in failures {
         out += &format!("skipped: {failure}\n");
@@ -197,6 +205,11 @@ pub(super) fn notes_json(scan: &Report, failures: &[Failure], findings: &Finding
         scan.left_out.iter().map(|(rule, tally)| (rule.as_str().to_owned(), tally_json(tally))).collect();
     let findings: serde_json::Map<_, _> =
         findings.iter().map(|(what, tally)| (what.clone(), tally_json(tally))).collect();
+    let field_sets: Vec<_> = scan
+        .field_sets
+        .iter()
+        .map(|(fields, tally)| json!({ "fields": fields, "samples": tally_json(tally) }))
+        .collect();
     let skipped: Vec<_> = failures
         .iter()
         .map(|failure| json!({ "path": path_json(&failure.path), "what": failure.what }))
@@ -209,6 +222,9 @@ pub(super) fn notes_json(scan: &Report, failures: &[Failure], findings: &Finding
         "link_cycles": tally_json(&scan.link_cycles),
         "alike": tally_json(&scan.alike),
         "unlabelled": tally_json(&scan.unlabelled),
+        "unlisted": tally_json(&scan.unlisted),
+        "field_sets": field_sets,
+        "remarks": scan.remarks,
         "findings": findings,
         "skipped": skipped,
     })

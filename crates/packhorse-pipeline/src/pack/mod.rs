@@ -1,7 +1,7 @@
 mod part;
 mod run;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use packhorse_shard::{Compression, Shard};
 use packhorse_source::{Failure, Source, SourceOptions};
 
 use self::run::{Done, Run};
+use crate::classes::{Classes, number};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::output::{Output, check_room, files_needed};
@@ -32,6 +33,8 @@ pub struct PackOptions {
     pub compression: Compression,
     /// Whether the manifest has a line for each sample; `None` for the existing pack's way, or samples up to 10,000.
     pub detail: Option<Detail>,
+    /// The numbers of classes; `None` for those of the existing pack, new ones after them in byte order.
+    pub classes: Option<Classes>,
     /// What happens to a file that cannot be read.
     pub on_error: OnError,
     /// How the source was opened, kept for `verify --source`.
@@ -47,6 +50,7 @@ impl Default for PackOptions {
             cut: None,
             compression: Compression::None,
             detail: None,
+            classes: None,
             on_error: OnError::Stop,
             source: None,
             storage: Arc::new(Disk),
@@ -94,9 +98,10 @@ pub fn pack(
         let by_size = if plan.samples <= DETAIL_SAMPLES { Detail::Samples } else { Detail::Segments };
         let detail = options.detail.or(old.as_ref().map(|old| old.detail)).unwrap_or(by_size);
         progress.begin(Phase::Pack, Some(plan.samples), Some(plan.bytes));
+        let classes = number(old.as_ref().map(|old| &old.classes), options.classes.as_ref(), &plan.classes)?;
         let (done, unreadable) = run.segments(&plan, detail)?;
         if unreadable.is_empty() {
-            let manifest = manifest(&plan, old.as_ref(), cut, detail, source, &done);
+            let manifest = manifest(&plan, old.as_ref(), cut, detail, classes, source, &done);
             let lock = Lock::new(done.iter().map(|done| done.lock.clone()).collect());
             let new_version =
                 publisher.version(&output, &manifest, container.name(), &lock, options.source.as_ref())?;
@@ -192,13 +197,10 @@ fn manifest(
     old: Option<&Manifest>,
     cut: CutRule,
     detail: Detail,
+    classes: Classes,
     source: &dyn Source,
     done: &[Done],
 ) -> Manifest {
-    let mut classes = old.map(|old| old.classes.clone()).unwrap_or_default();
-    let known: BTreeSet<_> = classes.iter().map(|(_, name)| name.clone()).collect();
-    let next = classes.last().map_or(0, |(index, _)| index + 1);
-    classes.extend((next..).zip(plan.classes.difference(&known).cloned()));
     Manifest {
         cut,
         detail,

@@ -6,6 +6,7 @@ mod faults;
 mod flips;
 mod packing;
 mod rebuilding;
+mod sources;
 mod verifying;
 
 use std::path::{Path, PathBuf};

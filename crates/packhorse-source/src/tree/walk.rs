@@ -131,7 +131,7 @@ impl Walk<'_, '_> {
             tree.files.pool.install(|| {
                 listing.par_iter_mut().filter(|listed| matches!(listed.kind, Kind::Link)).for_each(
                     |listed| {
-                        listed.kind = Kind::Followed(tree.files.stat(&path.join(&listed.name)));
+                        listed.kind = Kind::Followed(tree.files.stat(path.join(&listed.name)));
                     },
                 );
             });

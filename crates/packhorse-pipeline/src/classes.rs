@@ -1,0 +1,89 @@
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
+
+use packhorse_core::encode_text;
+
+use crate::error::{Error, Result};
+use crate::segment::read_table;
+
+/// The numbers of classes, by number.
+pub type Classes = Vec<(u32, Box<[u8]>)>;
+
+/// Reads a file that numbers classes: a name a line, from 0 on; a JSON array of names; or a JSON object of names and
+/// numbers, such as torchvision's `class_to_idx`.
+///
+/// # Errors
+///
+/// Fails where the file cannot be read or is none of these, and where a name or a number is there twice.
+pub fn read_classes(path: &Path) -> Result<Classes> {
+    let bytes = read_table(path).map_err(Error::io("read", path))?;
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    let refused = |what: String| {
+        let what = format!("{}: {what}", packhorse_core::path_text(path));
+        Error::refused(what, "a class a line, or a JSON object of names and numbers")
+    };
+    let name = |name: String| name.into_bytes().into_boxed_slice();
+    let mut classes: Classes = match bytes.trim_ascii_start().first() {
+        Some(b'{') => serde_json::from_slice::<BTreeMap<String, u32>>(bytes)
+            .map_err(|error| refused(error.to_string()))?
+            .into_iter()
+            .map(|(class, number)| (number, name(class)))
+            .collect(),
+        Some(b'[') => {
+            let names: Vec<String> =
+                serde_json::from_slice(bytes).map_err(|error| refused(error.to_string()))?;
+            (0..).zip(names.into_iter().map(name)).collect()
+        }
+        _ => {
+            let mut lines: Vec<&[u8]> = bytes.split(|&b| b == b'\n').collect();
+            lines.pop_if(|last| last.is_empty());
+            let plain = |line: &[u8]| line.strip_suffix(b"\r").unwrap_or(line).into();
+            (0..).zip(lines.into_iter().map(plain)).collect()
+        }
+    };
+    classes.sort();
+    let (mut names, mut numbers) = (HashSet::new(), HashSet::new());
+    for (number, class) in &classes {
+        if class.is_empty() {
+            return Err(refused(format!("class {number} has no name")));
+        }
+        if !names.insert(class) || !numbers.insert(number) {
+            return Err(refused(format!(
+                "class {} or its number {number} is there twice",
+                encode_text(class, "")
+            )));
+        }
+    }
+    Ok(classes)
+}
+
+/// Numbers the classes of a pack: as they are pinned, or as the old version numbers them, and new ones after those.
+pub(crate) fn number(
+    old: Option<&Classes>,
+    pinned: Option<&Classes>,
+    found: &BTreeSet<Box<[u8]>>,
+) -> Result<Classes> {
+    let mut classes = old.cloned().unwrap_or_default();
+    if let Some(pinned) = pinned {
+        let moved = classes.iter().find(|known| !pinned.contains(known));
+        if let Some((number, class)) = moved {
+            let what =
+                format!("the pack numbers class {} as {number}, --classes does not", encode_text(class, ""));
+            return Err(Error::refused(
+                what,
+                "labels would change their meaning: make a new pack for other numbers",
+            ));
+        }
+        let known: HashSet<_> = pinned.iter().map(|(_, class)| class).collect();
+        if let Some(class) = found.iter().find(|class| !known.contains(class)) {
+            let what =
+                format!("class {} has samples, and --classes has no number for it", encode_text(class, ""));
+            return Err(Error::refused(what, "add it to the file"));
+        }
+        return Ok(pinned.clone());
+    }
+    let known: BTreeSet<_> = classes.iter().map(|(_, name)| name.clone()).collect();
+    let next = classes.last().map_or(0, |(index, _)| index.saturating_add(1));
+    classes.extend((next..).zip(found.difference(&known).cloned()));
+    Ok(classes)
+}

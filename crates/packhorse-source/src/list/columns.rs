@@ -1,0 +1,161 @@
+use std::collections::BTreeMap;
+
+use packhorse_core::{Value, check_attribute_name};
+
+use crate::{ColumnType, Error, Labels, Result, SourceOptions, Splits};
+
+/// Names that columns of paths usually have.
+const PATHS: [&str; 9] =
+    ["path", "file_name", "filename", "filepath", "file_path", "file", "image", "image_path", "img"];
+/// Names that columns of classes usually have.
+const CLASSES: [&str; 4] = ["class", "label", "category", "class_name"];
+
+/// What the columns of a list are.
+#[derive(Debug)]
+pub(super) struct Columns {
+    /// The number of the column of paths.
+    pub(super) path: usize,
+    /// The columns that are attributes.
+    pub(super) used: Vec<Column>,
+    /// What is worth a line: columns with other names, and without one.
+    pub(super) remarks: Vec<String>,
+}
+
+/// A column that is an attribute.
+#[derive(Debug)]
+pub(super) struct Column {
+    /// Its number in the list.
+    pub(super) number: usize,
+    pub(super) name: String,
+    pub(super) kind: ColumnType,
+    pub(super) attribute: String,
+}
+
+impl Columns {
+    /// Sorts the columns of a header into path, class, split and other attributes. `kind` gives the type of a column that
+    /// the options do not.
+    pub(super) fn new(
+        header: &[String],
+        options: &SourceOptions,
+        kind: &dyn Fn(usize) -> ColumnType,
+    ) -> Result<Self> {
+        let wrong = |what: String| Error::Option(what);
+        let all = || header.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+        let find = |name: &str| header.iter().position(|column| column.eq_ignore_ascii_case(name));
+        let asked = |name: &str, option: &str| {
+            find(name)
+                .ok_or_else(|| wrong(format!("{option} {name}: the list has only the columns {}", all())))
+        };
+        let path = match &options.path_column {
+            Some(name) => asked(name, "--path-column")?,
+            None => PATHS.iter().find_map(|name| find(name)).ok_or_else(|| {
+                wrong(format!(
+                    "no column is named like one of paths, in {}: name it with --path-column",
+                    all()
+                ))
+            })?,
+        };
+        let class = match &options.labels {
+            Some(Labels::Column(name)) => Some(asked(name, "--labels column:")?),
+            Some(Labels::Folder | Labels::None) => None,
+            None => CLASSES.iter().find_map(|name| find(name)),
+        };
+        let split = match &options.splits {
+            Some(Splits::Column(name)) => Some(asked(name, "--split column:")?),
+            Some(Splits::Folder | Splits::None | Splits::Hash(_)) => None,
+            None => find("split"),
+        };
+        for name in options.types.keys() {
+            asked(name, "--types")?;
+        }
+        let types: BTreeMap<String, ColumnType> =
+            options.types.iter().map(|(name, kind)| (name.to_ascii_lowercase(), *kind)).collect();
+        let mut columns = Self { path, used: Vec::new(), remarks: Vec::new() };
+        for (number, name) in header.iter().enumerate().filter(|(number, _)| *number != path) {
+            let is = |column: Option<usize>| column == Some(number);
+            let attribute = match name {
+                _ if is(class) => "class".to_owned(),
+                _ if is(split) => "split".to_owned(),
+                name if name.trim().is_empty() => {
+                    columns.remarks.push(format!("column {} has no name and is left out", number + 1));
+                    continue;
+                }
+                name => attribute_name(name),
+            };
+            let unwanted = (attribute == "class" && options.labels == Some(Labels::None))
+                || (attribute == "split" && options.splits == Some(Splits::None));
+            if unwanted {
+                columns.remarks.push(format!("column {name} is left out, as the options say"));
+                continue;
+            }
+            if attribute != *name && !is(class) && !is(split) {
+                columns.remarks.push(format!("column {name:?} is the attribute {attribute}"));
+            }
+            check_attribute_name(&attribute)
+                .map_err(|rule| wrong(format!("column {name:?} cannot name an attribute: {rule}")))?;
+            if let Some(other) = columns.used.iter().find(|other| other.attribute == attribute) {
+                let what = format!(
+                    "the columns {:?} and {name:?} would both be the attribute {attribute}",
+                    other.name
+                );
+                return Err(wrong(what));
+            }
+            let text = attribute == "class" || attribute == "split";
+            let kind = match types.get(&name.to_ascii_lowercase()) {
+                Some(kind) if text && *kind != ColumnType::String => {
+                    return Err(wrong(format!("--types {name}: {attribute} is always a string")));
+                }
+                Some(kind) => *kind,
+                None if text => ColumnType::String,
+                None => kind(number),
+            };
+            columns.used.push(Column { number, name: name.clone(), kind, attribute });
+        }
+        Ok(columns)
+    }
+
+    /// Returns the names of the attributes.
+    pub(super) fn attributes(&self) -> Vec<String> {
+        self.used.iter().map(|column| column.attribute.clone()).collect()
+    }
+}
+
+/// Puts an underscore in the place of what no attribute's name has.
+fn attribute_name(column: &str) -> String {
+    let mut name = String::new();
+    for c in column.trim().chars() {
+        let good = c.is_ascii_graphic() && !matches!(c, '=' | ',' | '%');
+        match good {
+            true => name.push(c),
+            false if name.ends_with('_') => {}
+            false => name.push('_'),
+        }
+    }
+    name
+}
+
+/// Reads a cell. An empty one has no value.
+pub(super) fn value(kind: ColumnType, text: &str) -> Result<Value, String> {
+    if text.is_empty() {
+        return Ok(Value::Null);
+    }
+    let value = match kind {
+        ColumnType::String => Some(Value::string(text)),
+        ColumnType::Int => text.trim().parse().ok().map(Value::Int),
+        ColumnType::Float => text.trim().parse().ok().and_then(Value::float),
+        ColumnType::Bool => match &*text.trim().to_ascii_lowercase() {
+            "true" | "1" => Some(Value::Bool(true)),
+            "false" | "0" => Some(Value::Bool(false)),
+            _ => None,
+        },
+    };
+    value.ok_or_else(|| {
+        let kind = match kind {
+            ColumnType::String => "string",
+            ColumnType::Int => "whole number of 64 bits",
+            ColumnType::Float => "number",
+            ColumnType::Bool => "true or false",
+        };
+        format!("{text:?} is no {kind}")
+    })
+}

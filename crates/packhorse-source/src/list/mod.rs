@@ -1,0 +1,355 @@
+//! Lists of files: tables with a header, lines of path and label, checksums.
+
+mod columns;
+mod jsonl;
+mod lines;
+mod table;
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use packhorse_core::{Digest, Value, encode_text};
+use rayon::prelude::*;
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use self::jsonl::Jsonl;
+use self::lines::Lines;
+pub(crate) use self::lines::is_checksum;
+use self::table::Table;
+use crate::files::{Files, blob, identity, kind, open_source_file, tidy};
+use crate::naming::Naming;
+use crate::source::reason;
+use crate::{
+    Entry, Error, Failure, FileRef, Labels, Place, Report, Result, Rules, Source, SourceFormat, SourceOptions,
+};
+
+/// A list as a source: it names files, and says what is known of them.
+pub(crate) struct List {
+    path: PathBuf,
+    format: Format,
+    files: Files,
+    rules: Rules,
+    naming: Naming,
+    require: Vec<String>,
+}
+
+enum Format {
+    Table(Table),
+    Jsonl(Jsonl),
+    Lines(Lines),
+}
+
+/// What one line says.
+struct Line {
+    number: u64,
+    path: Vec<u8>,
+    /// Values of the format's attributes, in the format's order.
+    values: Vec<Value>,
+    sha256: Option<Digest>,
+    /// The line read in another way: as a path alone.
+    whole: Option<Vec<u8>>,
+}
+
+/// A line that says nothing: its number, and why.
+type Bad = (u64, String);
+
+/// Lines whose files are looked at together.
+const BATCH: usize = 4096;
+/// The longest line of a list, in bytes.
+const LONGEST: u64 = 16 << 20;
+
+impl List {
+    pub(crate) fn open(path: &Path, format: SourceFormat, options: &SourceOptions) -> Result<Self> {
+        let above = path.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new("."));
+        let files = Files::open(options.root.clone().unwrap_or_else(|| above.to_owned()))?;
+        let format = match format {
+            SourceFormat::Tsv => Format::Table(Table::open(path, b'\t', options)?),
+            SourceFormat::Jsonl => Format::Jsonl(Jsonl::open(path, options)?),
+            SourceFormat::Pairs => Format::Lines(Lines::Pairs),
+            SourceFormat::Checksums => Format::Lines(Lines::Checksums),
+            _ => Format::Table(Table::open(path, b',', options)?),
+        };
+        let attributes = format.attributes(options)?;
+        let labels = options.labels.clone().unwrap_or(match &format {
+            Format::Lines(Lines::Checksums) => Labels::Folder,
+            _ => Labels::None,
+        });
+        let naming = Naming::new(options, labels, attributes)?;
+        // Who lists a hidden file means it.
+        let rules = Rules::new(&options.include, &options.exclude, true).map_err(Error::Option)?;
+        let require = options.require.clone();
+        Ok(Self { path: path.to_owned(), format, files, rules, naming, require })
+    }
+
+    /// Makes entries of lines whose files are there.
+    fn take(
+        &self,
+        lines: Vec<Line>,
+        report: &mut Report,
+        sink: &mut dyn FnMut(Entry) -> Result<()>,
+    ) -> Result<()> {
+        let found: Vec<_> =
+            self.files.pool.install(|| lines.into_par_iter().map(|line| self.find(line)).collect());
+        for found in found {
+            match found {
+                Ok(Found::Entry(entry)) => {
+                    self.naming.note(&entry, report);
+                    sink(entry)?;
+                }
+                Ok(Found::LeftOut(reason, path)) => {
+                    report.left_out.entry(reason).or_default().add(OsStr::from_bytes(&path));
+                }
+                Err(bad) => report.failures.push(self.bad(bad)),
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&self, line: Line) -> Result<Found, Bad> {
+        let fail = |what: String| (line.number, what);
+        let path = self.relative(&line.path).map_err(fail)?;
+        if let Some(reason) = self.rules.leaves_out(Path::new(OsStr::from_bytes(&path)), false) {
+            return Ok(Found::LeftOut(reason, path));
+        }
+        let named = |what: String| (line.number, format!("{}: {what}", encode_text(&path, "")));
+        let whole = line.whole.as_ref().and_then(|whole| self.relative(whole).ok());
+        let whole = whole.is_some_and(|whole| self.files.stat(&*whole).is_ok());
+        let stat = match self.files.stat(&*path) {
+            Ok(_) if whole => {
+                return Err(named("can be read in two ways: without a label it is a file as well".into()));
+            }
+            Ok(stat) if kind(&stat) == FileType::RegularFile => stat,
+            Ok(_) => return Err(named("is no file".into())),
+            Err(Errno::NOENT) if whole => {
+                return Err(named("the line is a file's name without a label".into()));
+            }
+            Err(Errno::NOENT) => {
+                return Err(named(format!(
+                    "there is no such file in {}",
+                    packhorse_core::path_text(&self.files.root)
+                )));
+            }
+            Err(error) => return Err(named(reason(&error.into()))),
+        };
+        let mut values = vec![Value::Null; self.naming.attributes.len()];
+        for (place, value) in self.format.places(&self.naming.attributes).zip(line.values) {
+            if let Some(place) = place.and_then(|place| values.get_mut(place)) {
+                *place = value;
+            }
+        }
+        let mut blob = blob(&stat, None, Place { file: 0, at: line.number });
+        blob.sha256 = line.sha256;
+        self.naming.entry(path.clone(), values, blob).map(Found::Entry).map_err(named)
+    }
+
+    /// Returns a listed path relative to the root.
+    fn relative(&self, path: &[u8]) -> Result<Vec<u8>, String> {
+        let mut tidied = tidy(path);
+        if tidied.starts_with(b"/") {
+            let root = std::path::absolute(&self.files.root).unwrap_or_default();
+            let root = [tidy(root.as_os_str().as_bytes()).as_slice(), b"/"].concat();
+            let below = tidied.strip_prefix(root.as_slice()).map(<[u8]>::to_vec);
+            tidied = below.ok_or_else(|| {
+                format!(
+                    "{} does not lie in {}",
+                    encode_text(path, ""),
+                    packhorse_core::path_text(&self.files.root)
+                )
+            })?;
+        }
+        if tidied.is_empty() {
+            return Err("names no file".into());
+        }
+        if tidied.split(|&b| b == b'/').any(|part| part == b"..") {
+            return Err(format!("{} leaves the folder that paths are relative to", encode_text(path, "")));
+        }
+        Ok(tidied)
+    }
+
+    fn bad(&self, (line, what): Bad) -> Failure {
+        Failure::new(&self.path, format!("line {line}: {what}"))
+    }
+
+    /// Counts the files below the root that no line names.
+    fn find_unlisted(&self, listed: &HashSet<u128>, report: &mut Report) {
+        let list = open_source_file(&self.path).ok().map(|(_, stat)| identity(&stat));
+        let plain = Rules::new(&[], &[], false);
+        let (root, rules) = (&self.files.root, plain.as_ref().unwrap_or(&self.rules));
+        let below = |path: &Path| path.strip_prefix(root).map(Path::to_owned).unwrap_or_default();
+        let entries = walkdir::WalkDir::new(root).follow_links(true).sort_by_file_name().into_iter();
+        let kept = entries.filter_entry(|entry| {
+            entry.depth() == 0 || rules.leaves_out(&below(entry.path()), entry.file_type().is_dir()).is_none()
+        });
+        for entry in kept.flatten().filter(|entry| entry.file_type().is_file()) {
+            let path = below(entry.path());
+            let is_list = || self.files.stat(&*path).is_ok_and(|stat| Some(identity(&stat)) == list);
+            if !listed.contains(&short(path.as_os_str().as_bytes())) && !is_list() {
+                report.unlisted.add(path);
+            }
+        }
+    }
+}
+
+/// What a line leads to.
+enum Found {
+    Entry(Entry),
+    LeftOut(crate::LeftOut, Vec<u8>),
+}
+
+/// A path in 16 bytes: two paths never have the same.
+fn short(path: &[u8]) -> u128 {
+    let mut half = [0; 16];
+    half.copy_from_slice(&Digest::of(path).0[..16]);
+    u128::from_le_bytes(half)
+}
+
+impl Format {
+    fn attributes(&self, options: &SourceOptions) -> Result<Vec<String>> {
+        let names = match self {
+            Self::Table(table) => table.columns.attributes(),
+            Self::Jsonl(jsonl) => jsonl.columns.attributes(),
+            Self::Lines(Lines::Pairs) if options.labels.is_none() => vec!["class".into()],
+            Self::Lines(_) => Vec::new(),
+        };
+        match (self, &options.labels, &options.splits) {
+            (Self::Lines(_), Some(Labels::Column(column)), _)
+            | (Self::Lines(_), _, Some(crate::Splits::Column(column))) => {
+                Err(Error::Option(format!("this list has no column {column}: CSV, TSV and JSONL have")))
+            }
+            _ => Ok(names),
+        }
+    }
+
+    /// Returns where a line's values belong among all attributes.
+    fn places<'a>(&'a self, attributes: &'a [String]) -> impl Iterator<Item = Option<usize>> + 'a {
+        let columns = match self {
+            Self::Table(table) => table.columns.used.as_slice(),
+            Self::Jsonl(jsonl) => jsonl.columns.used.as_slice(),
+            Self::Lines(_) => &[],
+        };
+        let label = match self {
+            Self::Lines(_) => Some("class"),
+            _ => None,
+        };
+        let names = columns.iter().map(|column| &*column.attribute).chain(label);
+        names.map(|name| attributes.iter().position(|known| known == name))
+    }
+
+    fn read(
+        &self,
+        path: &Path,
+        take: &mut dyn FnMut(Result<Line, Bad>) -> Result<()>,
+    ) -> Result<Vec<String>> {
+        match self {
+            Self::Table(table) => table.read(path, take).map(|()| table.columns.remarks.clone()),
+            Self::Jsonl(jsonl) => jsonl.read(path, take).map(|()| jsonl.columns.remarks.clone()),
+            Self::Lines(lines) => lines.read(path, take).map(|()| Vec::new()),
+        }
+    }
+}
+
+impl Source for List {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn attributes(&self) -> &[String] {
+        &self.naming.attributes
+    }
+
+    fn sorted(&self) -> bool {
+        false
+    }
+
+    fn require(&self) -> &[String] {
+        &self.require
+    }
+
+    fn scan(&self, _scratch: &Path, sink: &mut dyn FnMut(Entry) -> Result<()>) -> Result<Report> {
+        let mut report = Report::default();
+        let (mut waiting, mut listed) = (Vec::new(), HashSet::new());
+        let remarks = self.format.read(&self.path, &mut |line| {
+            match line {
+                Ok(line) => {
+                    listed.extend(self.relative(&line.path).map(|path| short(&path)));
+                    waiting.push(line);
+                }
+                Err(bad) => report.failures.push(self.bad(bad)),
+            }
+            if waiting.len() >= BATCH {
+                self.take(std::mem::take(&mut waiting), &mut report, sink)?;
+            }
+            Ok(())
+        })?;
+        self.take(waiting, &mut report, sink)?;
+        report.remarks = remarks;
+        self.find_unlisted(&listed, &mut report);
+        Ok(report)
+    }
+
+    fn read(&self, file: FileRef<'_>, buffer: &mut Vec<u8>) -> Result<(), Failure> {
+        self.files.read(file, buffer)
+    }
+
+    fn open(&self, file: FileRef<'_>) -> Result<Box<dyn Read + Send + '_>, Failure> {
+        self.files.reader(file)
+    }
+
+    fn ends(&self, file: FileRef<'_>, head: usize, tail: usize) -> Result<(Vec<u8>, Vec<u8>), Failure> {
+        self.files.ends(file, head, tail)
+    }
+
+    fn name(&self, file: FileRef<'_>) -> String {
+        format!("{} on line {}", encode_text(file.locator, ""), file.blob.place.at)
+    }
+
+    fn failure(&self, file: FileRef<'_>, what: String) -> Failure {
+        let path = encode_text(file.locator, "");
+        self.bad((file.blob.place.at, format!("{path}: {what}")))
+    }
+}
+
+/// Opens a list as text: without a byte order mark, and refused where it is not UTF-8 in bytes of one or more.
+fn open_text(path: &Path) -> Result<BufReader<File>> {
+    let (file, _) = open_source_file(path)?;
+    let mut from = BufReader::with_capacity(1 << 18, file);
+    let head = from.fill_buf().map_err(|error| cannot_read(path, &error))?;
+    let sixteen_bits = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
+    if sixteen_bits || head.iter().take(1024).any(|&b| b == 0) {
+        let what = "is not UTF-8 text (UTF-16, or no text at all): save it as UTF-8";
+        return Err(Error::NoSource(Failure::new(path, what)));
+    }
+    if head.starts_with(b"\xef\xbb\xbf") {
+        from.consume(3);
+    }
+    Ok(from)
+}
+
+fn cannot_read(path: &Path, error: &std::io::Error) -> Error {
+    Error::NoSource(Failure::new(path, reason(error)))
+}
+
+/// Hands on the lines of a text, numbered from 1 and without their ends.
+fn each_line(path: &Path, take: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+    let mut from = open_text(path)?;
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let read = from.by_ref().take(LONGEST).read_until(b'\n', &mut line);
+        if read.map_err(|error| cannot_read(path, &error))? == 0 {
+            break;
+        }
+        if line.len() as u64 == LONGEST && !line.ends_with(b"\n") {
+            let what = format!("line {number}: is longer than {LONGEST} bytes");
+            return Err(Error::NoSource(Failure::new(path, what)));
+        }
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        take(number, text.strip_suffix(b"\r").unwrap_or(text))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,261 @@
+use packhorse_source::{ColumnType, KeyStyle, Labels, SourceFormat, SourceOptions, Splits};
+
+use crate::{Place, failures, scan};
+
+fn plain() -> SourceOptions {
+    SourceOptions::default()
+}
+
+fn three() -> Place {
+    Place::new(&[("cat/1", "a"), ("cat/2", "b"), ("dog/3", "c")])
+}
+
+#[test]
+fn a_table_is_read_whatever_its_dialect() {
+    let place = three();
+    let expected = ["cat/1 class=cat data=a", "cat/2 class=007 data=b", "dog/3 - data=c"];
+    for (name, text) in [
+        ("plain.csv", "path,label\ncat/1,cat\ncat/2,007\ndog/3,\n"),
+        ("crlf_and_mark.csv", "\u{feff}path,label\r\ncat/1,cat\r\ncat/2,007\r\ndog/3,\r\n"),
+        ("quoted.csv", "\"label\",\"path\"\n\"cat\",\"cat/1\"\n007,\"cat/2\"\n,dog/3"),
+        ("tabs.tsv", "File_Name\tclass\n./cat/1\tcat\ncat//2\t007\ndog/3\t\n"),
+        (
+            "objects.jsonl",
+            "{\"path\":\"cat/1\",\"label\":\"cat\"}\n\n{\"label\":\"007\",\"path\":\"cat/2\"}\n{\"path\":\"dog/3\",\"label\":null}\n",
+        ),
+        ("pairs.txt", "cat/1 cat\ncat/2\t007  \r\n\ndog/3\n"),
+    ] {
+        let (samples, report) = place.list(name, text, &plain());
+        assert_eq!(samples, expected, "{name}");
+        assert_eq!((failures(&report).len(), report.unlabelled.count), (0, 1), "{name}");
+        std::fs::remove_file(place.at(name)).unwrap();
+    }
+}
+
+#[test]
+fn quotes_keep_commas_quotes_and_line_ends() {
+    let place =
+        Place::new(&[("a,b", "1"), ("q\"uote", "2"), ("new\nline", "3"), (" lead", "4"), ("tail ", "5")]);
+    let text = "path,class\n\"a,b\",\"c,0\"\n\"q\"\"uote\",c\n\"new\nline\",c\n lead,c\ntail ,c\nnone,c\n";
+    let (samples, report) = place.list("list.csv", text, &plain());
+    assert_eq!(
+        samples,
+        [
+            "a,b class=c%2C0 data=1",
+            "q\"uote class=c data=2",
+            "new%0Aline class=c data=3",
+            " lead class=c data=4",
+            "tail  class=c data=5"
+        ]
+    );
+    assert!(
+        failures(&report)[0].starts_with("line 8: none: there is no such file in "),
+        "{:?}",
+        report.failures
+    );
+}
+
+#[test]
+fn a_quote_that_is_never_closed_swallows_nothing_silently() {
+    let place = three();
+    let (_, report) = place.list("list.csv", "path,class\ncat/1,\"cat\ncat/2,cat\ndog/3,dog\n", &plain());
+    let failed = failures(&report);
+    assert!(failed.contains(&"line 2: a quote that begins in this record is never closed"), "{failed:?}");
+    for good in
+        ["path,class\ncat/1,5\" wide\n", "path,class\ncat/1,\"a \"\"b\"\"\"\n", "path,class\ncat/1,\"\"\n"]
+    {
+        assert_eq!(failures(&place.list("list.csv", good, &plain()).1), [""; 0], "{good}");
+    }
+}
+
+#[test]
+fn each_bad_line_is_named_with_its_number() {
+    let place = three();
+    let text =
+        "path,class\n\n\ncat/1,cat\nmissing,cat\n\n../x,cat\n/etc/hostname,cat\n,cat\na,b,c\ncat,cat\n";
+    let (samples, report) =
+        place.list("sub/list.csv", text, &SourceOptions { root: Some(place.at("")), ..plain() });
+    assert_eq!(samples, ["cat/1 class=cat data=a"]);
+    let begin: Vec<_> = failures(&report).iter().map(|what| what.split_once(':').unwrap().0).collect();
+    assert_eq!(begin, ["line 10", "line 5", "line 7", "line 8", "line 9", "line 11"]);
+    let unlisted: Vec<_> = report.unlisted.names.iter().map(|name| name.to_str().unwrap()).collect();
+    assert_eq!(unlisted, ["cat/2", "dog/3"]);
+    let (_, report) =
+        place.list("list.jsonl", "{\"path\":\"cat/1\"}\nnonsense\n[1]\n{\"path\":\"cat/2\"", &plain());
+    let begin: Vec<_> = failures(&report).iter().map(|what| what.split_once(':').unwrap().0).collect();
+    assert_eq!(begin, ["line 2", "line 3", "line 4"]);
+}
+
+#[test]
+fn absolute_paths_below_the_root_are_relative_to_it() {
+    let place = three();
+    let text = format!("path,class\n{},cat\n", place.at("cat/1").display());
+    let (samples, _) = place.list("list.csv", text, &plain());
+    assert_eq!(samples, ["cat/1 class=cat data=a"]);
+}
+
+#[test]
+fn columns_have_the_types_that_are_asked_for() {
+    let place = three();
+    let text =
+        "path,class,age,score,seen,id\ncat/1,1e5,7,0.50,TRUE,0001\ncat/2,NA,,,,\ndog/3,null,x,nan,maybe,2\n";
+    let kinds = [("age", ColumnType::Int), ("score", ColumnType::Float), ("seen", ColumnType::Bool)];
+    let types = kinds.map(|(name, kind)| (name.to_owned(), kind)).into();
+    let (samples, report) = place.list("list.csv", text, &SourceOptions { types, ..plain() });
+    assert_eq!(
+        samples,
+        ["cat/1 age=i:7,class=1e5,id=0001,score=f:0.5,seen=b:true data=a", "cat/2 class=NA data=b"]
+    );
+    assert_eq!(failures(&report), ["line 4: column age: \"x\" is no whole number of 64 bits"]);
+    let (samples, _) = place.list("list.csv", text, &plain());
+    assert_eq!(samples[0], "cat/1 age=7,class=1e5,id=0001,score=0.50,seen=TRUE data=a");
+}
+
+#[test]
+fn json_values_keep_their_types_and_classes_their_text() {
+    let place = three();
+    let text = concat!(
+        r#"{"path":"cat/1","label":7,"n":1,"x":1,"b":true,"m":1,"t":"","o":{"k":[1, 2]}}"#,
+        "\n",
+        r#"{"path":"cat/2","label":"1.0","n":-2,"x":0.5,"b":null,"m":"two","t":"é"}"#,
+        "\n",
+    );
+    let (samples, _) = place.list("list.jsonl", text, &plain());
+    assert_eq!(
+        samples,
+        [
+            r#"cat/1 b=b:true,class=7,m=1,n=i:1,o={"k"%3A[1%2C%202]},t=,x=f:1 data=a"#,
+            "cat/2 class=1.0,m=two,n=i:-2,t=é,x=f:0.5 data=b",
+        ]
+    );
+}
+
+#[test]
+fn a_label_is_what_follows_the_last_blank_or_the_tab() {
+    let place = Place::new(&[
+        ("my cat 1.png", "a"),
+        (" lead.png", "b"),
+        ("two  spaces.png", "c"),
+        ("x y", "d"),
+        ("x", "e"),
+    ]);
+    let text = "my cat 1.png 0\n lead.png 2\ntwo  spaces.png\t golden retriever \nx y\na\tb\tc\n";
+    let (samples, report) = place.list("list.txt", text, &plain());
+    assert_eq!(
+        samples,
+        [
+            "my cat 1.png class=0 data=a",
+            " lead.png class=2 data=b",
+            "two  spaces.png class=golden%20retriever data=c"
+        ]
+    );
+    let failed = failures(&report);
+    assert_eq!(failed[0], "line 5: has several tabs: which of them ends the path cannot be told");
+    assert_eq!(failed[1], "line 4: x: can be read in two ways: without a label it is a file as well");
+    let (_, report) = place.list("list.txt", "my cat 1.png\n", &plain());
+    assert_eq!(failures(&report), ["line 1: my cat: the line is a file's name without a label"]);
+}
+
+#[test]
+fn checksums_of_all_dialects_are_promises() {
+    let place =
+        Place::new(&[("cat/1", "a"), ("cat/back\\slash", "b"), ("cat/new\nline", "c"), ("x (1) = 2", "d")]);
+    let digest = |bytes: &str| packhorse_core::Digest::of(bytes.as_bytes()).to_string();
+    let (a, b, c, d) = (digest("a"), digest("b"), digest("c"), digest("d"));
+    let escaped = format!("\\{b}  cat/back\\\\slash\n\\{c} *cat/new\\nline\n");
+    for text in [
+        format!("{a}  cat/1\n{escaped}{d}  x (1) = 2\n"),
+        format!("{} *./cat/1\r\n{escaped}SHA256 (x (1) = 2) = {d}\r\n", a.to_uppercase()),
+        format!(
+            "SHA2-256(cat/1)= {a}\n\\SHA256 (cat/back\\\\slash) = {b}\n\\{c}  cat/new\\nline\n{d}  x (1) = 2"
+        ),
+    ] {
+        let (samples, report) = place.list("SHA256SUMS", &text, &plain());
+        let keys: Vec<_> = samples.iter().map(|sample| sample.rsplit_once(" data").unwrap().0).collect();
+        let expected =
+            ["cat/1 class=cat", "cat/back\\slash class=cat", "cat/new%0Aline class=cat", "x (1) = 2 -"];
+        assert_eq!(keys, expected, "{text}");
+        assert_eq!(failures(&report), [""; 0]);
+    }
+    let text = format!("{a}  cat/1\nnot a line\n{} cat/1\nMD5 (cat/1) = {a}\n\\{a}  cat\\x\n", &a[1..]);
+    let (_, report) = place.list("list.sha256", text, &plain());
+    let begin: Vec<_> = failures(&report).iter().map(|what| what.split_once(':').unwrap().0).collect();
+    assert_eq!(begin, ["line 2", "line 3", "line 4", "line 5"]);
+    // The names of text files do not say what is in them.
+    let (samples, _) = place.list("sums.txt", format!("{a}  cat/1\n"), &plain());
+    assert_eq!(samples, ["cat/1 class=cat data=a"]);
+}
+
+#[test]
+fn columns_are_found_named_and_refused() {
+    let place = three();
+    let text = ",image,Image Index,größe,label,split\n0,cat/1,5,1,cat,train\n";
+    let (samples, report) = place.list("list.csv", text, &plain());
+    assert_eq!(samples, ["cat/1 Image_Index=5,class=cat,gr_e=1,split=train data=a"]);
+    assert_eq!(
+        report.remarks,
+        [
+            "column 1 has no name and is left out",
+            "column \"Image Index\" is the attribute Image_Index",
+            "column \"größe\" is the attribute gr_e"
+        ]
+    );
+    let options = SourceOptions {
+        path_column: Some("Where".into()),
+        labels: Some(Labels::Column("kind".into())),
+        splits: Some(Splits::Column("fold".into())),
+        ..plain()
+    };
+    let (samples, _) = place.list("list.csv", "where,kind,fold,label\ncat/1,k,f,l\n", &options);
+    assert_eq!(samples, ["cat/1 class=k,label=l,split=f data=a"]);
+    let none = SourceOptions { labels: Some(Labels::None), splits: Some(Splits::None), ..plain() };
+    let (samples, _) = place.list("list.csv", "path,class,split\ncat/1,k,f\n", &none);
+    assert_eq!(samples, ["cat/1 - data=a"]);
+    let folder = SourceOptions { labels: Some(Labels::Folder), key: KeyStyle::Name, ..plain() };
+    let (samples, _) = place.list("list.csv", "path\ncat/1\n", &folder);
+    assert_eq!(samples, ["1 class=cat data=a"]);
+    for (name, text, options, why) in [
+        ("a.csv", "", plain(), "0 samples: the list is empty"),
+        ("a.csv", "name,label\n", plain(), "no column is named like one of paths, in \"name\", \"label\""),
+        ("a.csv", "path,a b,a_b\n", plain(), "would both be the attribute a_b"),
+        (
+            "a.csv",
+            "path,label,class\n",
+            SourceOptions { labels: Some(Labels::Column("label".into())), ..plain() },
+            "would both be the attribute class",
+        ),
+        ("a.csv", "path,class\n", folder, "has a column class"),
+        (
+            "a.csv",
+            "path\n",
+            SourceOptions { types: [("x".to_owned(), ColumnType::Int)].into(), ..plain() },
+            "the list has only the columns \"path\"",
+        ),
+        ("a.jsonl", "1\n", plain(), "0 samples: no line of the list is a JSON object"),
+        ("a.json", "[]", plain(), "one object a line"),
+        ("a.bin", "x", plain(), "say what it is with --from"),
+        (
+            "a.txt",
+            "x",
+            SourceOptions { labels: Some(Labels::Column("x".into())), ..plain() },
+            "this list has no column x",
+        ),
+    ] {
+        let error = place.refused(name, text, &options);
+        assert!(error.contains(why), "{error}");
+    }
+    let utf16 = "path,class\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
+    assert!(place.refused("a.csv", [&b"\xff\xfe"[..], &utf16].concat(), &plain()).contains("UTF-16"));
+    assert!(place.refused("a.csv", utf16, &plain()).contains("UTF-16"));
+    place.write("list", "path,class\ncat/1,x\n");
+    let (samples, _) = scan(&place.at("list"), &SourceOptions { format: Some(SourceFormat::Csv), ..plain() });
+    assert_eq!(samples, ["cat/1 class=x data=a"]);
+}
+
+#[test]
+fn files_that_no_line_names_are_reported_but_not_what_rules_leave_out() {
+    let place = Place::new(&[("cat/1", "a"), ("deep/er/2", "b"), (".hidden", "c"), ("cat/Thumbs.db", "d")]);
+    let (_, report) = place.list("list.csv", "path\ncat/1\n", &plain());
+    let unlisted: Vec<_> = report.unlisted.names.iter().map(|name| name.to_str().unwrap()).collect();
+    assert_eq!(unlisted, ["deep/er/2"]);
+}
