@@ -1,13 +1,17 @@
 #![doc = include_str!("../README.md")]
 
 mod bytes;
+mod decode;
 mod detect;
 mod ends;
+mod facts;
 mod finding;
 mod format;
 #[cfg(test)]
 mod samples;
 
+pub use decode::{Decoded, decode};
+pub use facts::{Facts, Mode, facts};
 pub use finding::{Content, Finding};
 pub use format::Format;
 
