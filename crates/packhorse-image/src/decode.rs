@@ -6,7 +6,7 @@ mod ico;
 mod jpeg;
 mod netpbm;
 mod png;
-mod raster;
+pub(crate) mod raster;
 
 use crate::Format;
 use crate::facts::format;

@@ -9,11 +9,13 @@ mod finding;
 mod format;
 #[cfg(test)]
 mod samples;
+mod thumbnail;
 
 pub use decode::{Decoded, decode};
 pub use facts::{Facts, Mode, facts};
 pub use finding::{Content, Finding};
 pub use format::Format;
+pub use thumbnail::{Thumbnail, thumbnail};
 
 /// The number of bytes from the start of a file that [`inspect`] looks at.
 pub const HEAD: usize = 64 * 1024;

@@ -56,7 +56,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), Fault> {
                 let scan = frame.begin_scan(payload, &tables, !scans).ok_or("damaged scan header")?;
                 scans = true;
                 let start = reader.at;
-                let marker = end_of_scan(bytes, start);
+                let marker = end_of_scan(bytes, start, tables.restart > 0);
                 if frame.has_more_scans {
                     reader.at = marker.ok_or(CUT)?;
                     continue;
@@ -77,15 +77,17 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// The marker behind coded data that begins at `at`, other than those inside it.
-fn end_of_scan(bytes: &[u8], at: u64) -> Option<u64> {
+/// The marker behind coded data that begins at `at`, other than those inside it. With restarts, decoders look for the
+/// next one where they meet a marker that nobody knows.
+fn end_of_scan(bytes: &[u8], at: u64, restarts: bool) -> Option<u64> {
     let mut at = usize::try_from(at).ok()?;
     loop {
         let rest = bytes.get(at..)?;
         at = at.checked_add(rest.iter().position(|byte| *byte == 0xff)?)?;
         match bytes.get(at.checked_add(1)?)? {
             0xff => at = at.checked_add(1)?,
-            0x00 | 0x01 | 0xd0..=0xd7 => at = at.checked_add(2)?,
+            0x00 | 0xd0..=0xd7 => at = at.checked_add(2)?,
+            0x01..=0xbf if restarts => at = at.checked_add(2)?,
             _ => return u64::try_from(at).ok(),
         }
     }
@@ -108,7 +110,8 @@ impl<'a> Segments<'a> {
         })?;
         let code = *rest.get(marker)?;
         self.at = self.at.checked_add(u64::try_from(marker).ok()?)?.checked_add(1)?;
-        if matches!(code, 0x01 | 0xd0..=0xd9) {
+        // Those without a payload, and those that nobody knows.
+        if matches!(code, 0x01..=0xbf | 0xc8 | 0xd0..=0xd9 | 0xde | 0xdf | 0xf0..=0xfd) {
             return Some(Ok((code, &[])));
         }
         let size = be(self.bytes, self.at, 2)?;

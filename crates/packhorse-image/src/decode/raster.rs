@@ -8,7 +8,7 @@ use image::{ImageDecoder, ImageError, ImageResult, Limits};
 use std::io::Cursor;
 
 /// The most memory that the pixels may take, in bytes.
-const MOST_MEMORY: u64 = 1 << 31;
+pub(crate) const MOST_MEMORY: u64 = 1 << 31;
 
 pub(super) fn check(bytes: &[u8], format: Format) -> Result<(), Fault> {
     if let Some(facts) = facts(bytes) {

@@ -152,10 +152,15 @@ impl<'a> Bits<'a> {
         Ok(())
     }
 
-    fn take(&mut self, count: u32) -> u32 {
-        self.held = self.held.saturating_sub(count);
-        let bits = self.buffer.checked_shr(self.held).unwrap_or(0) & ((1 << count) - 1);
+    fn peek(&self, count: u32) -> u32 {
+        let bits = self.buffer.checked_shr(self.held.saturating_sub(count)).unwrap_or(0) & ((1 << count) - 1);
         u32::try_from(bits).unwrap_or(0)
+    }
+
+    fn take(&mut self, count: u32) -> u32 {
+        let bits = self.peek(count);
+        self.held = self.held.saturating_sub(count);
+        bits
     }
 
     /// Skips as many bits.
@@ -176,8 +181,21 @@ impl<'a> Bits<'a> {
         } else if self.held < 8 {
             self.refill(0)?;
         }
-        let mut code = 0;
-        for bits in 1..=16 {
+        let (mut code, mut from) = (0, 1);
+        // Codes of up to eight bits are looked up, and only longer ones may need more bits.
+        if self.held >= 8 {
+            if let Some((symbol, bits)) =
+                (1..=8).find_map(|bits| Some((table.symbol(self.peek(bits), bits)?, bits)))
+            {
+                self.take(bits);
+                return Ok(symbol);
+            }
+            if self.held < 9 {
+                self.refill(9)?;
+            }
+            (code, from) = (self.take(8), 9);
+        }
+        for bits in from..=16 {
             if self.held == 0 {
                 self.refill(1)?;
             }

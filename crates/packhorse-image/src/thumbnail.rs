@@ -1,0 +1,99 @@
+//! Small upright pictures of images.
+
+use crate::decode::{MOST_PIXELS, raster};
+use crate::{Format, facts};
+use image::codecs::jpeg::JpegEncoder;
+use image::codecs::png::PngEncoder;
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageReader, Limits};
+use std::io::Cursor;
+
+/// The quality of a thumbnail that is a JPEG, of 100.
+const QUALITY: u8 = 80;
+
+/// A small picture of an image, as a file in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Thumbnail {
+    /// The encoded file.
+    pub bytes: Vec<u8>,
+    /// Its MIME type: `image/jpeg` or `image/png`.
+    pub mime: &'static str,
+}
+
+/// Decodes an image and shrinks it, so that its longer side is at most `side` pixels.
+///
+/// A smaller image keeps its size. The thumbnail is upright: the orientation of [`facts()`] is applied. It has 8 bits
+/// a channel, and is a PNG where some of it is transparent or where a JPEG would be larger.
+///
+/// `None` if the image does not decode here, whatever the reason: it may be damaged, of a format that is not decoded
+/// (AVIF, HEIF, JPEG 2000, JPEG XL), or of more than 178,956,970 pixels. `None` as well if `side` is 0.
+///
+/// Costs a full decode, with the pixels in memory: 4 bytes for each or more.
+///
+/// # Examples
+///
+/// ```
+/// use packhorse_image::thumbnail;
+///
+/// let gif = b"GIF89a\x01\0\x01\0\x80\0\0\xff\xff\xff\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
+/// let thumbnail = thumbnail(gif, 64).unwrap();
+/// assert_eq!(thumbnail.mime, "image/png");
+/// ```
+#[must_use]
+pub fn thumbnail(bytes: &[u8], side: u32) -> Option<Thumbnail> {
+    let facts = facts(bytes)?;
+    let pixels = u64::from(facts.width) * u64::from(facts.height);
+    if side == 0 || pixels > MOST_PIXELS {
+        return None;
+    }
+    let mut image = read(bytes, facts.format)?;
+    if image.width().max(image.height()) > side {
+        image = image.thumbnail(side, side);
+    }
+    if let Some(orientation) = facts.orientation.and_then(Orientation::from_exif) {
+        image.apply_orientation(orientation);
+    }
+    encode(&image)
+}
+
+fn read(bytes: &[u8], format: Format) -> Option<DynamicImage> {
+    let format = match format {
+        Format::Jpeg => image::ImageFormat::Jpeg,
+        Format::Png => image::ImageFormat::Png,
+        Format::Gif => image::ImageFormat::Gif,
+        Format::Bmp => image::ImageFormat::Bmp,
+        Format::Tiff => image::ImageFormat::Tiff,
+        Format::WebP => image::ImageFormat::WebP,
+        Format::Ico => image::ImageFormat::Ico,
+        Format::Netpbm => image::ImageFormat::Pnm,
+        Format::Avif | Format::Heif | Format::Jpeg2000 | Format::JpegXl => return None,
+    };
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    let mut limits = Limits::no_limits();
+    limits.max_alloc = Some(raster::MOST_MEMORY);
+    reader.limits(limits);
+    reader.decode().ok()
+}
+
+fn encode(image: &DynamicImage) -> Option<Thumbnail> {
+    let rgba = image.to_rgba8();
+    let opaque = rgba.pixels().all(|pixel| pixel.0.last() == Some(&u8::MAX));
+    let gray = !image.color().has_color();
+    let mut png = Vec::new();
+    let mut jpeg = Vec::new();
+    let plain = match (opaque, gray) {
+        (false, _) => DynamicImage::ImageRgba8(rgba),
+        (true, true) => DynamicImage::ImageLuma8(image.to_luma8()),
+        (true, false) => DynamicImage::ImageRgb8(image.to_rgb8()),
+    };
+    plain.write_with_encoder(PngEncoder::new(&mut png)).ok()?;
+    if opaque {
+        plain.write_with_encoder(JpegEncoder::new_with_quality(&mut jpeg, QUALITY)).ok()?;
+    }
+    Some(if opaque && jpeg.len() < png.len() {
+        Thumbnail { bytes: jpeg, mime: "image/jpeg" }
+    } else {
+        Thumbnail { bytes: png, mime: "image/png" }
+    })
+}
