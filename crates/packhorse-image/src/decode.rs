@@ -90,3 +90,6 @@ fn check_size(width: u64, height: u64) -> Result<(), Fault> {
         _ => Err(Fault::Broken(format!("{width} x {height} pixels are more than {MOST_PIXELS}"))),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,3 +83,6 @@ pub fn facts(bytes: &[u8]) -> Option<Facts> {
 pub(crate) fn format(bytes: &[u8]) -> Option<Format> {
     detect::detect(bytes.get(..HEAD).unwrap_or(bytes), Some(Format::Netpbm))
 }
+
+#[cfg(test)]
+mod tests;

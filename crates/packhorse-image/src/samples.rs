@@ -1,5 +1,8 @@
 //! Small valid images for the tests, made by hand.
 
+use crate::Format;
+use image::codecs::pnm::{PnmEncoder, PnmSubtype, SampleEncoding};
+
 /// A gray image of one pixel.
 pub(crate) fn jpeg() -> Vec<u8> {
     jpeg_with(&[], 1, &[0x3f])
@@ -110,3 +113,40 @@ pub(crate) const PPM: &[u8] = b"P6\n1 1\n255\n\xff\0\0";
 pub(crate) const PAM: &[u8] = b"P7\nWIDTH 1\nHEIGHT 1\nDEPTH 1\nMAXVAL 255\nENDHDR\n\x80";
 
 pub(crate) const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
+
+/// A picture of noise and its encoding in each format that has an encoder here.
+pub(crate) fn encoded(width: u32, height: u32) -> Vec<(Format, Vec<u8>)> {
+    let noise = image::RgbImage::from_fn(width, height, |x, y| {
+        let mix = (x * 7919 + y * 104_729 + x * y * 31).wrapping_mul(2_654_435_761);
+        image::Rgb([(mix >> 8) as u8, (mix >> 16) as u8, (mix >> 24) as u8])
+    });
+    let image = image::DynamicImage::ImageRgb8(noise);
+    [
+        (Format::Jpeg, image::ImageFormat::Jpeg),
+        (Format::Png, image::ImageFormat::Png),
+        (Format::Gif, image::ImageFormat::Gif),
+        (Format::Bmp, image::ImageFormat::Bmp),
+        (Format::Tiff, image::ImageFormat::Tiff),
+        (Format::WebP, image::ImageFormat::WebP),
+        (Format::Ico, image::ImageFormat::Ico),
+        (Format::Netpbm, image::ImageFormat::Pnm),
+    ]
+    .map(|(format, codec)| {
+        let mut out = std::io::Cursor::new(Vec::new());
+        let image = if format == Format::Gif { image.to_rgba8().into() } else { image.clone() };
+        if format == Format::Netpbm {
+            // Left to itself the encoder writes PAM.
+            let kind = PnmSubtype::Pixmap(SampleEncoding::Binary);
+            image.write_with_encoder(PnmEncoder::new(&mut out).with_subtype(kind)).unwrap();
+        } else {
+            image.write_to(&mut out, codec).unwrap();
+        }
+        (format, out.into_inner())
+    })
+    .into()
+}
+
+/// A TIFF structure with nothing but an orientation.
+pub(crate) fn orientation(value: u8) -> Vec<u8> {
+    [b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0".as_slice(), &[value], &[0; 7]].concat()
+}

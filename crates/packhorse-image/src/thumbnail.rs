@@ -1,6 +1,7 @@
 //! Small upright pictures of images.
 
 use crate::decode::{MOST_PIXELS, raster};
+use crate::facts::ico::Entry;
 use crate::{Format, facts};
 use image::codecs::jpeg::JpegEncoder;
 use image::codecs::png::PngEncoder;
@@ -58,6 +59,12 @@ pub fn thumbnail(bytes: &[u8], side: u32) -> Option<Thumbnail> {
 }
 
 fn read(bytes: &[u8], format: Format) -> Option<DynamicImage> {
+    // Icons hold PNGs of more kinds than the decoder of icons takes.
+    if format == Format::Ico
+        && let Some(image) = Entry::largest(bytes)?.png(bytes)
+    {
+        return read(image, Format::Png);
+    }
     let format = match format {
         Format::Jpeg => image::ImageFormat::Jpeg,
         Format::Png => image::ImageFormat::Png,
@@ -97,3 +104,6 @@ fn encode(image: &DynamicImage) -> Option<Thumbnail> {
         Thumbnail { bytes: png, mime: "image/png" }
     })
 }
+
+#[cfg(test)]
+mod tests;
