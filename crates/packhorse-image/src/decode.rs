@@ -7,6 +7,7 @@ mod jpeg;
 mod netpbm;
 mod png;
 pub(crate) mod raster;
+mod tiff;
 
 use crate::Format;
 use crate::facts::format;
@@ -50,7 +51,8 @@ const CODES: &str = "damaged pixel data";
 /// An image of more than 178,956,970 pixels is broken.
 ///
 /// Costs a pass over the coded data: decompression for PNG, GIF, TIFF and WebP, a search for markers for JPEG, and
-/// little for the others. The pixels themselves are stored for TIFF and WebP only.
+/// little for the others. The pixels themselves are stored for WebP and
+/// compressed TIFF only.
 ///
 /// # Examples
 ///
@@ -70,7 +72,8 @@ pub fn decode(bytes: &[u8]) -> Decoded {
         Format::Png => png::check(bytes),
         Format::Gif => gif::check(bytes),
         Format::Bmp => bmp::check(bytes),
-        Format::Tiff | Format::WebP => raster::check(bytes, format),
+        Format::Tiff => tiff::check(bytes),
+        Format::WebP => raster::check(bytes, format),
         Format::Ico => ico::check(bytes),
         Format::Netpbm => netpbm::check(bytes),
         Format::Avif | Format::Heif | Format::Jpeg2000 | Format::JpegXl => Err(Fault::Unsupported),

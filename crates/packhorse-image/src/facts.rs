@@ -4,7 +4,7 @@ pub(crate) mod bmp;
 pub(crate) mod gif;
 mod heif;
 pub(crate) mod ico;
-mod ifd;
+pub(crate) mod ifd;
 mod jpeg;
 mod mode;
 pub(crate) mod netpbm;

@@ -1,4 +1,4 @@
-//! TIFF and WebP: decoded for real.
+//! WebP and compressed TIFF: decoded for real.
 
 use super::{CUT, Fault, check_size};
 use crate::bytes::le;

@@ -1,4 +1,4 @@
-use crate::samples::{AVIF, HEIC, JXL, PAM, encoded, exif, jpeg, jpeg_with, png, segment};
+use crate::samples::{AVIF, HEIC, JXL, PAM, TIFF, encoded, exif, jpeg, jpeg_with, png, segment};
 use crate::{Decoded, Format, decode};
 use proptest::prelude::*;
 
@@ -22,8 +22,7 @@ fn whole_images_are_good_and_so_are_bytes_behind_them() {
 #[test]
 fn images_that_are_cut_in_their_pixels_are_broken() {
     for (format, bytes) in encoded(40, 30) {
-        let pixels = if format == Format::Tiff { 1 } else { bytes.len() / 4 };
-        for lost in [bytes.len() / 2, pixels.min(bytes.len() / 3)] {
+        for lost in [bytes.len() / 2, bytes.len() / 4] {
             let cut = &bytes[..bytes.len() - lost];
             assert!(!broken(cut).is_empty(), "{format}");
         }
@@ -54,6 +53,15 @@ fn a_jpeg_with_segments_that_decoders_refuse_is_broken() {
     assert_eq!(broken(&jpeg_with(&segment(0xc4, &[9; 17]), 1, &[0x3f])), "damaged header");
     assert_eq!(broken(b"\xff\xd8\xff\xd9"), "no pixels");
     assert_eq!(decode(&jpeg_with(&exif(b"junk"), 1, &[0x3f])), Decoded::Good);
+}
+
+#[test]
+fn a_tiff_without_compression_must_hold_its_pixels() {
+    assert_eq!(decode(TIFF), Decoded::Good);
+    let mut bad = TIFF.to_vec();
+    let at = bad.windows(2).position(|pair| pair == b"\x11\x01").unwrap() + 8;
+    bad[at] = 0xff;
+    assert_eq!(broken(&bad), "ends before its last pixel");
 }
 
 #[test]

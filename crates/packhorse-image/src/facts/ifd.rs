@@ -9,7 +9,7 @@ const MOST: u64 = 4096;
 
 /// The first directory, of classic TIFF or BigTIFF; later ones are never followed.
 #[derive(Clone, Copy)]
-pub(super) struct Directory<'a> {
+pub(crate) struct Directory<'a> {
     bytes: &'a [u8],
     little: bool,
     big: bool,
@@ -19,7 +19,7 @@ pub(super) struct Directory<'a> {
 }
 
 impl<'a> Directory<'a> {
-    pub(super) fn first(bytes: &'a [u8]) -> Option<Self> {
+    pub(crate) fn first(bytes: &'a [u8]) -> Option<Self> {
         let little = match bytes.get(..2)? {
             b"II" => true,
             b"MM" => false,
@@ -39,7 +39,7 @@ impl<'a> Directory<'a> {
     }
 
     /// Whether the least significant byte comes first.
-    pub(super) fn is_little(&self) -> bool {
+    pub(crate) fn is_little(&self) -> bool {
         self.little
     }
 
@@ -47,9 +47,14 @@ impl<'a> Directory<'a> {
         if self.little { le(self.bytes, at, len) } else { be(self.bytes, at, len) }
     }
 
-    /// The whole numbers of a tag; of the last entry where it occurs more than once. `None` if it is not there, of
-    /// another type, or lies outside the bytes.
-    pub(super) fn values(&self, tag: u64) -> Option<Vec<u64>> {
+    /// The first few thousand whole numbers of a tag; of the last entry where it occurs more than once. `None` if it
+    /// is not there, of another type, or lies outside the bytes.
+    pub(crate) fn values(&self, tag: u64) -> Option<Vec<u64>> {
+        self.values_up_to(tag, MOST)
+    }
+
+    /// As [`Self::values`], with another limit; no more are kept than the bytes hold.
+    pub(crate) fn values_up_to(&self, tag: u64, most: u64) -> Option<Vec<u64>> {
         let step: u64 = if self.big { 20 } else { 12 };
         let entries = (0..self.entries).map_while(|index| self.at.checked_add(index.checked_mul(step)?));
         let entry = entries
@@ -69,24 +74,24 @@ impl<'a> Directory<'a> {
         let field = entry.checked_add(4)?.checked_add(inline)?;
         let at = if count.checked_mul(size)? <= inline { field } else { self.number(field, width)? };
         let size_of = usize::try_from(size).ok()?;
-        (0..count.min(MOST))
+        (0..count.min(most))
             .map(|index| self.number(at.checked_add(index.checked_mul(size)?)?, size_of))
             .collect()
     }
 
     /// The first number of a tag.
-    pub(super) fn value(&self, tag: u64) -> Option<u64> {
+    pub(crate) fn value(&self, tag: u64) -> Option<u64> {
         self.values(tag)?.first().copied()
     }
 
-    pub(super) fn orientation(&self) -> Option<u8> {
+    pub(crate) fn orientation(&self) -> Option<u8> {
         let value = u8::try_from(self.value(ORIENTATION)?).ok()?;
         (1..=8).contains(&value).then_some(value)
     }
 }
 
 /// The orientation that EXIF data gives, with or without the mark that begins it in a JPEG.
-pub(super) fn orientation(mut exif: &[u8]) -> Option<u8> {
+pub(crate) fn orientation(mut exif: &[u8]) -> Option<u8> {
     while let Some(rest) = exif.strip_prefix(b"Exif\0\0") {
         exif = rest;
     }
