@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Stat(Stat),
     #[command(subcommand)]
     Manifest(Manifest),
+    Completions(Completions),
+    Man(Man),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -273,14 +275,46 @@ pub(crate) struct Cat {
     pub(crate) field: Option<String>,
 }
 
-/// Count what a pack holds
+/// Say what a pack holds, and what is wrong with it
+///
+/// Classes, splits and sizes, exact duplicates, and equal bytes under two classes or in two splits come from the index. --check
+/// reads the images as well. Exit code 1 where an image cannot be decoded.
 #[derive(Args)]
 pub(crate) struct Stat {
     /// The pack
     pub(crate) pack: PathBuf,
+    /// What to read of each image
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    pub(crate) check: Check,
+    /// Write a page with histograms and a few images of each class; it needs no network and no other file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Images of each class on the page
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(crate) sheet: usize,
+    /// Groups of duplicates and broken images to list; all are counted
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) list: usize,
+    /// Threads that read images [default: the processors allowed]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+    /// Print no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
     /// Form of the report
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Check {
+    /// Nothing: the index says the rest
+    #[default]
+    Index,
+    /// First and last bytes: format, size, colours, orientation, whether it seems whole
+    Header,
+    /// All of it: each image is decoded
+    Decode,
 }
 
 /// Check a manifest, or make a lost one again
@@ -316,6 +350,21 @@ pub(crate) struct ManifestRebuild {
     pub(crate) detail: Option<Detail>,
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+/// Print a script that completes packhorse's commands and options in a shell
+#[derive(Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Write the man pages
+#[derive(Args)]
+pub(crate) struct Man {
+    /// The folder to write them to, such as ~/.local/share/man/man1; made where it is missing
+    pub(crate) dir: PathBuf,
 }
 
 fn threads(text: &str) -> Result<usize, String> {

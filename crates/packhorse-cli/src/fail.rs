@@ -24,8 +24,15 @@ fn hint(error: &Error) -> Option<String> {
     Some(match error {
         Error::Refused { hint, .. } => hint.clone(),
         Error::Busy { .. } => "wait for it to end; a run that was killed holds nothing".into(),
-        Error::NothingToPack { .. } => "check the folder, and what --include and --exclude leave".into(),
-        Error::Source(packhorse::errors::SourceError::NoSource(_)) => "check the path".into(),
+        Error::NothingToPack { path, .. } if path.is_dir() => {
+            "check the folder, and what --include and --exclude leave".into()
+        }
+        Error::NothingToPack { .. } => {
+            "check the list, and with --root the folder that its paths are relative to".into()
+        }
+        Error::Source(packhorse::errors::SourceError::NoSource(failure)) if !failure.path.exists() => {
+            "check the path".into()
+        }
         Error::Source(packhorse::errors::SourceError::Samples(_)) => {
             "mend it, leave it out with --exclude, or go on without it with --on-error skip".into()
         }

@@ -4,6 +4,8 @@ mod args;
 mod commands;
 mod fail;
 mod print;
+#[cfg(test)]
+mod reference;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,6 +26,8 @@ fn main() -> ExitCode {
         Command::Cat(args) => commands::read::cat(&args),
         Command::Stat(args) => commands::stat::run(&args),
         Command::Manifest(args) => commands::manifest::run(&args),
+        Command::Completions(args) => commands::help::completions(&args),
+        Command::Man(args) => commands::help::man(&args),
     };
     match outcome {
         Ok(code) => code,

@@ -17,7 +17,6 @@ pub(crate) const MOST_PIXELS: u64 = 2 * 89_478_485;
 
 /// What [`decode()`] says about an image.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Decoded {
     /// All pixels are there. Decoders may still have to guess some: see [`decode()`].
     Good,

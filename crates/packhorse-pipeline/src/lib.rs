@@ -28,7 +28,9 @@ pub use plan::OnError;
 pub use progress::{Phase, Progress};
 pub use rebuild::{ManifestCheck, check_manifest, rebuild_manifest};
 pub use report::{DryRun, Findings, PackReport};
-pub use stat::{Stat, stat};
+pub use stat::{
+    Check, Copies, Duplicates, Images, Label, Sheet, SheetImage, Stat, StatOptions, Unreadable, stat,
+};
 pub use unpack::{UnpackReport, unpack};
 pub use verify::{
     Fault, FaultKind, Faults, Verified, verify, verify_lock, verify_quick, verify_sample, verify_source,

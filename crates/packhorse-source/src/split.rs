@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    /// The vectors of docs/format/manifest.md: they can never change.
+    /// The vectors of docs/format/split.md: they can never change.
     #[test]
     fn the_split_of_a_key_never_changes() {
         let split: HashSplit = "train=0.8,val=0.1,test=0.1".parse().unwrap();

@@ -1,15 +1,16 @@
 #![doc = include_str!("../README.md")]
 
 pub use packhorse_core::{
-    Attributes, Codec, Digest, Disk, Extent, FieldRow, Key, KeyError, KeyRef, Storage, StorageFile, Value,
-    encode_text, path_text,
+    AtomicFile, Attributes, Codec, Digest, Disk, Extent, FieldRow, Key, KeyError, KeyRef, Storage,
+    StorageFile, Value, encode_text, path_text,
 };
 pub use packhorse_manifest::{CutRule, Detail, Lock, LockLine, MANIFEST, Manifest, SampleLine, Segment};
 pub use packhorse_pipeline::{
-    Classes, DryRun, Error, Fault, FaultKind, Faults, Findings, ManifestCheck, OnError, PackOptions,
-    PackReport, Phase, Progress, Result, Stat, UnpackReport, Verified, check_manifest, dry_run, pack,
-    read_classes, rebuild_manifest, source_options, stat, unpack, verify, verify_lock, verify_quick,
-    verify_sample, verify_source,
+    Check, Classes, Copies, DryRun, Duplicates, Error, Fault, FaultKind, Faults, Findings, Images,
+    ManifestCheck, OnError, PackOptions, PackReport, Phase, Progress, Result, Sheet, SheetImage, Stat,
+    StatOptions, UnpackReport, Unreadable, Verified, check_manifest, dry_run, pack, read_classes,
+    rebuild_manifest, source_options, stat, unpack, verify, verify_lock, verify_quick, verify_sample,
+    verify_source,
 };
 pub use packhorse_reader::{Iter, Pack, Sample, Tables};
 pub use packhorse_shard::Compression;

@@ -1,3 +1,4 @@
+pub(crate) mod help;
 pub(crate) mod manifest;
 pub(crate) mod pack;
 pub(crate) mod read;

@@ -3,6 +3,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use packhorse::{
     Detail, DryRun, Error, Failure, Findings, Labels, MANIFEST, OnError, PackOptions, PackReport, Report,
     path_text,
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
     match args.output.format {
         Format::Json => print::json(&report_json(&report, time.as_secs_f64()))?,
         Format::Text if args.output.quiet => {}
-        Format::Text => print::data(&report_text(&report, &args.src, time.as_secs_f64()))?,
+        Format::Text => print::data(&report_text(&report, args, time.as_secs_f64()))?,
     }
     Ok(code(&report.failures))
 }
@@ -102,7 +103,7 @@ fn check_places(src: &Path, out: &Path) -> Result<()> {
     Ok(())
 }
 
-fn report_text(report: &PackReport, src: &Path, seconds: f64) -> String {
+fn report_text(report: &PackReport, args: &Pack, seconds: f64) -> String {
     let mut out = notes_text(&report.scan, &report.failures, &report.findings);
     out += &format!(
         "packed {} samples ({}) in {} into {} in {seconds:.1} s\n",
@@ -126,11 +127,15 @@ fn report_text(report: &PackReport, src: &Path, seconds: f64) -> String {
 "
         );
     }
-    let (pack, src) = (path_text(&report.path), path_text(src));
-    out += &format!(
-        "prove it: packhorse verify {pack} && packhorse verify {pack} --source {src}
-"
-    );
+    let pack = path_text(&report.path);
+    let mut source = format!("--source {}", path_text(&args.src));
+    if let Some(root) = &args.source.root {
+        source += &format!(" --root {}", path_text(root));
+    }
+    if let Some(from) = args.source.from.and_then(|from| from.to_possible_value()) {
+        source += &format!(" --from {}", from.get_name());
+    }
+    out += &format!("prove it: packhorse verify {pack} && packhorse verify {pack} {source}\n");
     out
 }
 

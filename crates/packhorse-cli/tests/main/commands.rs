@@ -92,9 +92,9 @@ fn wrong_requests_exit_with_2_and_say_what_mends_them() {
     sealed.run(&["pack", "nowhere", "p"]).says(
         2,
         &[],
-        &["error: nowhere: no such folder", "hint: check the path"],
+        &["error: nowhere: no such file or folder", "hint: check the path"],
     );
-    sealed.run(&["pack", "src/cat/1.txt", "p"]).says(2, &[], &["is no folder"]);
+    sealed.run(&["pack", "src/cat/1.txt", "p"]).says(2, &[], &["there is no such file in src/cat"]);
     sealed.run(&["pack", "src", "src/p"]).says(2, &[], &["src/p lies in the folder to pack", "hint: "]);
     sealed.run(&["pack", "src", "p", "--include", "*.png"]).says(2, &[], &["0 samples", "3 not included"]);
     sealed.run(&["pack", "src", "p", "--exclude", "a[b"]).says(2, &[], &["pattern \"a[b\""]);

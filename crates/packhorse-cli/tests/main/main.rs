@@ -5,6 +5,8 @@
 mod commands;
 mod interruption;
 mod limits;
+mod sources;
+mod stat;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,0 +1,143 @@
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use minijinja::{Environment, Value, context};
+use packhorse::{AtomicFile, Disk, Images, Label, SheetImage, Stat, path_text};
+
+use super::{name_text, orientation};
+use crate::print::{bytes, count};
+
+/// Rows of a table on the page.
+const ROWS: usize = 300;
+
+/// Writes a page that needs nothing beside itself: no script, no file, no network.
+pub(super) fn write(stat: &Stat, pack: &Path, path: &Path) -> Result<()> {
+    let page = render(stat, pack)?;
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let temporary = folder.join(format!(".packhorse-stat-{}.html", std::process::id()));
+    let mut file = AtomicFile::create(&Disk, temporary)?;
+    file.write(&mut [IoSlice::new(page.as_bytes())])?;
+    Ok(file.commit(path)?)
+}
+
+fn render(stat: &Stat, pack: &Path) -> Result<String> {
+    let mut environment = Environment::new();
+    environment.add_template("report.html", include_str!("report.html")).context("the page's template")?;
+    let template = environment.get_template("report.html").context("the page's template")?;
+    let duplicates: Vec<_> = stat
+        .duplicates
+        .listed
+        .iter()
+        .take(ROWS)
+        .map(|group| {
+            let samples = group.samples.iter().take(ROWS).map(|(key, class, split)| {
+                let labels: Vec<_> =
+                    [split, class].into_iter().flatten().map(|name| name_text(Some(name))).collect();
+                (key.to_string(), labels.join(", "))
+            });
+            let more = group.samples.len().saturating_sub(ROWS);
+            (samples.collect::<Vec<_>>(), more)
+        })
+        .collect();
+    let sheet = stat.sheet.as_ref().map(|sheet| {
+        let classes: Vec<_> = sheet
+            .classes
+            .iter()
+            .map(|(class, images)| {
+                (name_text(class.as_deref()), images.iter().map(picture).collect::<Vec<_>>())
+            })
+            .collect();
+        (classes, sheet.left_out)
+    });
+    let steps = stat.size_steps.iter().map(|(size, samples)| (format!("up to {}", bytes(*size)), *samples));
+    let page = template.render(context! {
+        name => path_text(pack),
+        facts => [
+            ("samples", count(stat.samples)),
+            ("payload", format!("{}, stored in {}", bytes(stat.bytes), bytes(stat.stored))),
+            ("sample sizes", format!("{} to {} bytes", count(stat.sizes.0), count(stat.sizes.1))),
+            ("container", format!("{}, {} segments", stat.container, count(stat.segments as u64))),
+            ("version", stat.version.to_string()),
+            ("content root", stat.content_root.to_string()),
+            ("attribute root", stat.attribute_root.to_string()),
+        ],
+        classes => groups(&stat.classes),
+        classes_left_out => stat.classes.len().saturating_sub(ROWS),
+        splits => groups(&stat.splits),
+        sizes => bars(steps),
+        duplicates => context! {
+            groups => stat.duplicates.groups,
+            copies => stat.duplicates.copies,
+            across_splits => stat.duplicates.across_splits,
+            across_classes => stat.duplicates.across_classes,
+            listed => duplicates,
+        },
+        images => stat.images.as_ref().map(images),
+        sheet => sheet,
+    });
+    page.context("the page")
+}
+
+fn images(images: &Images) -> Value {
+    let formats = images.formats.iter().map(|(format, (number, _))| (format.to_string(), *number));
+    let findings: Vec<_> = images
+        .findings
+        .iter()
+        .map(|(what, tally)| {
+            let names: Vec<_> =
+                tally.names.iter().take(ROWS).map(|name| path_text(name).into_owned()).collect();
+            (what.clone(), tally.count, names)
+        })
+        .collect();
+    let broken: Vec<_> = images
+        .listed
+        .iter()
+        .take(ROWS)
+        .map(|broken| (broken.name.clone(), bytes(broken.bytes), broken.what.clone()))
+        .collect();
+    context! {
+        files => images.files,
+        formats => bars(formats.chain((images.others > 0).then(|| ("no known image".to_owned(), images.others)))),
+        modes => bars(images.modes.iter().map(|(mode, number)| ((*mode).to_owned(), *number))),
+        orientations => bars(images.orientations.iter().map(|(number, found)| (format!("{number}: {}", orientation(*number)), *found))),
+        sides => bars(images.sides.iter().map(|(side, number)| (format!("up to {side} px"), *number))),
+        widths => images.widths,
+        heights => images.heights,
+        findings => findings,
+        decoded => images.decoded,
+        broken => images.broken,
+        broken_listed => broken,
+        not_decoded => images.not_decoded.iter().map(|(format, number)| (format.to_string(), *number)).collect::<Vec<_>>(),
+    }
+}
+
+fn picture(image: &SheetImage) -> (String, Option<String>) {
+    let source = image.thumbnail.as_ref().map(|thumbnail| {
+        format!("data:{};base64,{}", thumbnail.mime, BASE64_STANDARD.encode(&thumbnail.bytes))
+    });
+    (image.key.clone(), source)
+}
+
+fn groups(counts: &BTreeMap<Label, (u64, u64)>) -> Value {
+    let rows = counts.iter().take(ROWS);
+    table(rows.map(|(name, (samples, total))| (name_text(name.as_deref()), *samples, bytes(*total))))
+}
+
+fn bars(rows: impl Iterator<Item = (String, u64)>) -> Value {
+    table(rows.map(|(name, number)| (name, number, String::new())))
+}
+
+/// Rows with a bar each, as long in percent as its number is of the greatest.
+fn table(rows: impl Iterator<Item = (String, u64, String)>) -> Value {
+    let rows: Vec<_> = rows.collect();
+    let most = rows.iter().map(|(_, number, _)| *number).max().unwrap_or(1).max(1);
+    let bar = |(name, number, note): (String, u64, String)| {
+        let percent = (number as f64 / most as f64 * 1000.0).ceil() / 10.0;
+        context! { name => name, number => count(number), note => note, percent => percent }
+    };
+    rows.into_iter().map(bar).collect::<Vec<_>>().into()
+}

@@ -1,0 +1,81 @@
+use std::fs;
+
+use super::Sealed;
+
+fn sealed() -> Sealed {
+    Sealed::new(
+        &[("cat/1.txt", "one"), ("cat/2.txt", "two"), ("dog/a b.txt", "three")]
+            .map(|(path, bytes)| (path.as_bytes().to_vec(), bytes.as_bytes().to_vec()))
+            .into(),
+    )
+}
+
+#[test]
+fn a_list_is_packed_verified_and_remembered() {
+    let sealed = sealed();
+    let list = "file,kind,age,fold\ncat/1.txt,c,7,a\ncat/2.txt,c,,b\ndog/a b.txt,d,3,a\n";
+    fs::write(sealed.at("list.csv"), list).unwrap();
+    let options = "--root src --labels column:kind --types age=int --split hash:0.5 --split-by fold";
+    let line = format!("$packhorse pack list.csv p {options} && $packhorse ls -l p | cut -d' ' -f4-");
+    sealed.shell(&line).says(
+        0,
+        &[
+            "packed 3 samples (11 B) in 2 classes",
+            "packhorse verify p --source list.csv --root src\n",
+            "age=i:7,class=c,fold=a,split=",
+        ],
+        &[],
+    );
+    // The options are remembered, but for the place.
+    sealed.run(&["verify", "p", "--source", "list.csv", "--root", "src"]).says(0, &["3 samples"], &[]);
+    fs::write(sealed.at("list.csv"), list.replace(",7,", ",8,")).unwrap();
+    sealed.run(&["verify", "p", "--source", "list.csv", "--root", "src"]).says(
+        1,
+        &["age=i:7", "1 relabelled"],
+        &[],
+    );
+}
+
+#[test]
+fn bad_lines_stop_the_run_or_are_listed() {
+    let sealed = sealed();
+    fs::write(sealed.at("list.txt"), "cat/1.txt c\ngone.txt c\n../src/cat/2.txt c\n").unwrap();
+    let both =
+        ["line 2: gone.txt: there is no such file in src", "line 3: ../src/cat/2.txt leaves the folder"];
+    let stopped = sealed.run(&["pack", "list.txt", "p", "--root", "src"]);
+    stopped.says(
+        2,
+        &[],
+        &[&["2 samples cannot be packed"][..], &both[..], &["--on-error skip"][..]].concat(),
+    );
+    assert!(!sealed.at("p").exists());
+    let skipped = sealed.run(&["pack", "list.txt", "p", "--root", "src", "--on-error", "skip"]);
+    let notes = ["note: 2 files not in the list: cat/2.txt, dog/a b.txt", "packed 1 samples"];
+    skipped.says(1, &[&notes[..], &both[..]].concat(), &[]);
+    sealed.run(&["pack", "list.txt", "q", "--root", "nowhere"]).says(2, &[], &["nowhere: no such folder"]);
+    sealed.run(&["pack", "src", "q", "--root", "src"]).says(2, &[], &["--root is for lists"]);
+    sealed.run(&["pack", "src", "q", "--require", "jpg"]).says(2, &[], &["--require goes with --group"]);
+    sealed.run(&["pack", "src", "q", "--split", "hash:2"]).says(2, &[], &["shares have up to nine decimals"]);
+    sealed.run(&["pack", "src", "q", "--labels", "column:x"]).says(2, &[], &["a folder has no column x"]);
+    fs::write(sealed.at("wrong.txt"), "src/cat/1.txt c\n").unwrap();
+    sealed.run(&["pack", "wrong.txt", "q", "--root", "src"]).says(
+        2,
+        &[],
+        &["0 samples in wrong.txt", "line 1: src/cat/1.txt: there is no such file", "--root"],
+    );
+}
+
+#[test]
+fn classes_are_pinned_by_a_file() {
+    let sealed = sealed();
+    fs::write(sealed.at("classes.json"), r#"{"dog": 0, "cat": 1}"#).unwrap();
+    sealed.run(&["pack", "src", "p", "--classes", "classes.json", "-q"]).says(0, &[], &[]);
+    let manifest = fs::read_to_string(sealed.at("p/dataset.phm")).unwrap();
+    assert!(manifest.contains("class 0 dog\nclass 1 cat\n"), "{manifest}");
+    fs::write(sealed.at("classes"), "cat\n").unwrap();
+    sealed.run(&["pack", "src", "q", "--classes", "classes"]).says(
+        2,
+        &[],
+        &["class dog has samples", "add it to the file"],
+    );
+}
