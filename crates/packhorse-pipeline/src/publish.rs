@@ -26,9 +26,14 @@ impl<'a> Publisher<'a> {
         Self { storage, pack, folders: Mutex::default() }
     }
 
+    /// Creates a file under a temporary name.
+    pub(crate) fn create(&self, temporary: &Path) -> Result<AtomicFile<'a>> {
+        Ok(AtomicFile::create(self.storage, temporary)?)
+    }
+
     /// Writes a small file under a temporary name.
     pub(crate) fn write(&self, temporary: &Path, parts: &[&[u8]]) -> Result<AtomicFile<'a>> {
-        let mut file = AtomicFile::create(self.storage, temporary)?;
+        let mut file = self.create(temporary)?;
         file.write(&mut parts.iter().map(|part| IoSlice::new(part)).collect::<Vec<_>>())?;
         Ok(file)
     }
