@@ -12,6 +12,8 @@ pub enum Phase {
     Verify,
     /// Writing files.
     Unpack,
+    /// Writing damaged files anew.
+    Repair,
 }
 
 impl fmt::Display for Phase {
@@ -21,6 +23,7 @@ impl fmt::Display for Phase {
             Self::Pack => "pack",
             Self::Verify => "verify",
             Self::Unpack => "unpack",
+            Self::Repair => "repair",
         })
     }
 }

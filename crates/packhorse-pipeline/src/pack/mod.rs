@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use packhorse_core::{Container, Digest, Disk, Key, Storage, read_regular};
 use packhorse_manifest::{
-    CutRule, Detail, Lock, MAX_SEGMENTS, Manifest, Segment, attributes_path, index_path,
+    CutRule, Detail, Lock, MANIFEST, MAX_SEGMENTS, Manifest, Segment, attributes_path, index_path,
 };
 use packhorse_reader::MAX_MANIFEST;
 use packhorse_shard::{Compression, Shard};
 use packhorse_source::{Failure, Source, SourceOptions};
 
 use self::run::{Done, Run};
-pub(crate) use self::write::{Unreadable, Write, Writing, WrittenSegment};
+pub(crate) use self::write::{Write, Writing, WrittenSegment};
 use crate::classes::{Classes, number};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
@@ -108,12 +108,19 @@ pub fn pack(
             let segments = done.iter().map(|done| done.segment.clone()).collect();
             let manifest = manifest(&plan, old.as_ref(), cut, detail, classes, source, segments);
             let lock = Lock::new(done.iter().map(|done| done.lock.clone()).collect());
-            let new_version =
+            let written =
                 publisher.version(&output, &manifest, container.name(), &lock, options.source.as_ref())?;
             remove_superseded(&run, &manifest, &lock);
             Journal::remove(&output.derived());
             failures.sort_by(|a, b| a.path.cmp(&b.path));
-            return Ok(report(&output, &manifest, new_version, plan, failures, done));
+            return Ok(report(
+                &output,
+                &manifest,
+                written.iter().any(|path| path == Path::new(MANIFEST)),
+                plan,
+                failures,
+                done,
+            ));
         }
         // Segments are cut by what they hold: without some samples they may be others. Those that stay are kept.
         let keys: HashSet<Key> = unreadable.iter().map(|(key, _)| key.clone()).collect();

@@ -14,6 +14,7 @@ use packhorse_core::{Digest, Key, Sha256};
 use packhorse_source::Report;
 use sha2::Digest as _;
 
+pub(crate) use extra::extra_files;
 pub use full::{verify, verify_lock};
 pub use part::{verify_quick, verify_sample};
 pub use source::verify_source;
