@@ -6,10 +6,10 @@ pub use packhorse_core::{
 };
 pub use packhorse_manifest::{CutRule, Detail, Lock, LockLine, MANIFEST, Manifest, SampleLine, Segment};
 pub use packhorse_pipeline::{
-    Classes, DryRun, Error, Fault, FaultKind, Faults, Findings, ManifestCheck, OnError, PackOptions,
-    PackReport, Phase, Progress, Result, Stat, UnpackReport, Verified, check_manifest, dry_run, pack,
-    read_classes, rebuild_manifest, source_options, stat, unpack, verify, verify_lock, verify_quick,
-    verify_sample, verify_source,
+    Classes, DryRun, Error, Fault, FaultKind, Faults, Findings, MadeFrom, ManifestCheck, Mended, OnError,
+    PackOptions, PackReport, Phase, Progress, RepairOptions, RepairReport, Result, Stat, Unmended,
+    UnpackReport, Verified, check_manifest, dry_run, pack, read_classes, rebuild_manifest, repair,
+    source_options, stat, unpack, verify, verify_lock, verify_quick, verify_sample, verify_source,
 };
 pub use packhorse_reader::{Iter, Pack, Sample, Tables};
 pub use packhorse_shard::Compression;

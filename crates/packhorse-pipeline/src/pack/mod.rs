@@ -3,7 +3,7 @@ mod run;
 mod write;
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packhorse_core::{Container, Digest, Disk, Key, Storage, read_regular};
@@ -166,14 +166,8 @@ fn report(
 /// What stays, where this fails, is reported by `verify`, and removed by the next run.
 fn remove_superseded(run: &Run<'_>, manifest: &Manifest, lock: &Lock) {
     let remove = |path: &Path| drop(std::fs::remove_file(run.pack.join(path)));
-    let kept: HashSet<&Path> = lock.lines.iter().map(|line| Path::new(&line.path)).collect();
-    for segment in &manifest.segments {
-        for path in run.writing.container.files(run.pack, segment.content) {
-            if !kept.contains(&*path) {
-                remove(&path);
-            }
-        }
-    }
+    let contents = manifest.segments.iter().map(|segment| segment.content);
+    remove_other_encodings(run.writing.container, run.pack, contents, lock);
     let Ok(history) = history(run.pack) else { return };
     let named = || history.iter().chain([manifest]).flat_map(|manifest| &manifest.segments);
     let contents: HashSet<Digest> = named().map(|segment| segment.content).collect();
@@ -187,6 +181,19 @@ fn remove_superseded(run: &Run<'_>, manifest: &Manifest, lock: &Lock) {
             remove(&attributes_path(columns));
         }
     }
+}
+
+/// Removes the files of these segments that the lock does not name, and returns them: a reader would take the wrong one.
+pub(crate) fn remove_other_encodings(
+    container: &dyn Container,
+    pack: &Path,
+    contents: impl Iterator<Item = Digest>,
+    lock: &Lock,
+) -> Vec<PathBuf> {
+    let kept: HashSet<&Path> = lock.lines.iter().map(|line| Path::new(&line.path)).collect();
+    let mut files: Vec<_> = contents.flat_map(|content| container.files(pack, content)).collect();
+    files.retain(|path| !kept.contains(&**path) && std::fs::remove_file(pack.join(path)).is_ok());
+    files
 }
 
 /// Reads the manifests of earlier versions.

@@ -49,17 +49,19 @@ impl Repair<'_> {
         let segments: Option<Vec<Segment>> =
             self.segments(&lines, &mut found, &plan, detail)?.into_iter().collect();
         let made = segments.and_then(|segments| self.published(&versions, &plan, (cut, detail), &segments));
-        let files: Option<Vec<_>> = found.into_iter().map(|found| found.file).collect();
+        let files: Option<Vec<_>> = found.iter().map(|found| found.file.clone()).collect();
         if let (Some(manifest), Some(files)) = (&made, files) {
+            let lock = Lock::new(files);
             let source = if known { source_options(self.pack)? } else { self.options.source.clone() };
             let written = self.publisher.version(
                 self.output,
                 manifest,
                 Shard::default().name(),
-                &Lock::new(files),
+                &lock,
                 source.as_ref(),
             )?;
             self.note_written(written, source.is_some());
+            self.one_file_each(&found, &lock);
         } else {
             self.withdraw();
             let what = match held(&self.unmended).is_empty() {

@@ -24,11 +24,13 @@ use crate::classes::Classes;
 use crate::derived::{LastRun, source_options};
 use crate::error::{Error, Result};
 use crate::output::Output;
+use crate::pack::remove_other_encodings;
 use crate::plan::{Cuts, OnError, Plan};
 use crate::progress::{Phase, Progress};
 use crate::publish::Publisher;
 use crate::rebuild::check_manifest;
 use crate::schedule::{default_threads, held};
+use crate::segment::content_of;
 use crate::verify::{FaultKind, Faults, extra_files};
 
 /// How to repair.
@@ -107,6 +109,7 @@ pub fn repair(
         unmended: Mutex::default(),
         read: AtomicU64::new(0),
         new: Mutex::default(),
+        removed: Mutex::default(),
     };
     match manifest {
         Some(manifest) => repair.by_manifest(manifest),
@@ -146,6 +149,7 @@ struct Repair<'a> {
     read: AtomicU64,
     /// New files of segments whose content nothing in the pack confirms.
     new: Mutex<Vec<PathBuf>>,
+    removed: Mutex<Vec<PathBuf>>,
 }
 
 /// What may help where the source is not what was packed.
@@ -179,6 +183,7 @@ impl Repair<'_> {
                 source.as_ref(),
             )?;
             self.note_written(written, source.is_some());
+            self.one_file_each(&found, &lock);
         }
         if self.evidence.last.is_none() && held(&self.unmended).is_empty() {
             // Nothing says that this is the manifest that was published: it must follow from the files.
@@ -200,6 +205,13 @@ impl Repair<'_> {
             self.fail(format!("{}.sha256", Shard::default().name()), None, what, "mend those first");
         }
         all.map(Lock::new)
+    }
+
+    /// Removes what readers would take for a segment's file in place of the one that the lock names.
+    fn one_file_each(&self, found: &[Found], lock: &Lock) {
+        let files = found.iter().filter_map(|found| found.file.as_ref());
+        let contents = files.filter_map(|line| content_of(Path::new(&line.path)));
+        held(&self.removed).extend(remove_other_encodings(&Shard::default(), self.pack, contents, lock));
     }
 
     fn note(&self, path: PathBuf, from: MadeFrom) {
@@ -231,9 +243,10 @@ impl Repair<'_> {
         scan: Option<Report>,
     ) -> Result<RepairReport> {
         let mut extra = Vec::new();
-        if manifest.is_some() {
+        // A pack of which no container file is left cannot be opened.
+        if let (Some(_), Ok(pack)) = (manifest, Pack::open(self.pack)) {
             let mut faults = Faults::default();
-            extra_files(&Pack::open(self.pack)?, &mut faults)?;
+            extra_files(&pack, &mut faults)?;
             for fault in faults.first {
                 let path = fault.path.unwrap_or_default();
                 let path = path.strip_prefix(self.pack).unwrap_or(&path).to_owned();
@@ -253,6 +266,7 @@ impl Repair<'_> {
             segments,
             mended,
             unmended,
+            removed: self.removed.into_inner().unwrap_or_default(),
             extra,
             read: self.read.load(Ordering::Relaxed),
             scan,

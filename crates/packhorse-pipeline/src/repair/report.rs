@@ -17,6 +17,8 @@ pub struct RepairReport {
     pub mended: Vec<Mended>,
     /// What could not be mended, by path. The pack is whole where this is empty.
     pub unmended: Vec<Unmended>,
+    /// Container files that were removed: the lock names a good one of the same segment in another encoding.
+    pub removed: Vec<PathBuf>,
     /// Files that no version knows; they stay.
     pub extra: Vec<PathBuf>,
     /// Bytes of payload that were read from the source.
