@@ -65,7 +65,7 @@ fn report_text(report: &RepairReport) -> String {
             )
         }
         (files, false) => format!(
-            "the pack is not whole: {} mended, {} not\n",
+            "the pack is not whole: {} mended, {} left\n",
             counted(files, "file"),
             counted(report.unmended.len() as u64, "fault"),
         ),

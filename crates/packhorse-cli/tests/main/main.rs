@@ -5,6 +5,7 @@
 mod commands;
 mod interruption;
 mod limits;
+mod repairing;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -276,6 +276,49 @@ fn an_encoding_that_is_not_known_is_left_to_the_user() {
 }
 
 #[test]
+fn a_damaged_file_of_another_encoding_does_not_stay_in_the_way() {
+    let packed = Packed::many();
+    let victim = &packed.named("shard/")[0];
+    flip(&packed.at(victim), 8 * 64);
+    let options = RepairOptions { compression: Some(Compression::Zstd(1)), ..packed.repair_options() };
+    let (report, _) = packed.repair_with(&options).unwrap();
+    assert_eq!((report.unmended, report.removed), (vec![], vec![PathBuf::from(victim)]));
+    assert!(verify(packed.place.at("pack"), None, &()).unwrap().faults.is_empty());
+    // It is good, so its encoding stays.
+    let (report, payload) = packed.repair();
+    assert_eq!((report.mended.len(), payload.len()), (0, 0), "{:?}", report.mended);
+    // The manifest does not know of encodings.
+    assert_eq!(fs::read(packed.at("dataset.phm")).unwrap(), packed.bytes("dataset.phm"));
+}
+
+#[test]
+fn a_version_whose_lock_lags_is_mended_as_it_is() {
+    let packed = Packed::many();
+    fs::write(packed.place.at("src/c9"), "new").unwrap();
+    let options = |recorder: &Recorder| PackOptions {
+        source: Some(packed.options.clone()),
+        storage: Arc::new(recorder.clone()),
+        ..small()
+    };
+    let recorder = Recorder::new();
+    pack(&packed.place.source(), packed.place.at("pack"), &options(&recorder), &()).unwrap();
+    let clean = packed.now();
+    let manifest = |op: &Op| matches!(op, Op::Rename(_, to) if to.ends_with("dataset.phm"));
+    let published = recorder.ops().iter().position(manifest).unwrap();
+    packed.restore();
+    let recorder = Recorder::failing_at(published + 1);
+    pack(&packed.place.source(), packed.place.at("pack"), &options(&recorder), &()).unwrap_err();
+    assert!(packed.now()[&b"dataset.phm"[..]] == clean[&b"dataset.phm"[..]]);
+    for shard in packed.named("shard/") {
+        damage(&packed.at(&shard), None);
+    }
+    let (report, _) = packed.repair();
+    assert_eq!(report.unmended, []);
+    fs::remove_file(packed.at("derived/journal")).unwrap();
+    assert!(packed.now() == clean);
+}
+
+#[test]
 fn a_good_pack_is_not_touched() {
     let packed = Packed::many();
     let times = || -> BTreeMap<String, SystemTime> {
@@ -468,6 +511,21 @@ fn a_lost_manifest_is_that_which_was_published_or_none() {
     damage(&packed.at("derived/last"), None);
     let error = packed.repair_with(&packed.repair_options()).unwrap_err();
     assert!(matches!(&error, Error::Refused { hint, .. } if hint.contains("git")), "{error}");
+
+    // Numbers that were pinned are found where they are given again.
+    let pinned = ["c3", "c2", "c1", "c0", "a-new"].map(|name| name.as_bytes().into());
+    let pinned = Some((0..).zip(pinned).collect::<Vec<_>>());
+    let options = PackOptions { classes: pinned.clone(), source: Some(packed.options.clone()), ..small() };
+    fs::remove_dir_all(packed.place.at("pack")).unwrap();
+    pack(&packed.place.source(), packed.place.at("pack"), &options, &()).unwrap();
+    let (history, pinned_pack) = (std::mem::take(&mut packed.good), packed.now());
+    packed.good = pinned_pack;
+    damage(&packed.at("dataset.phm"), None);
+    assert!(packed.repair().0.version.is_none());
+    let options = RepairOptions { classes: pinned, ..packed.repair_options() };
+    assert_eq!(packed.repair_with(&options).unwrap().0.unmended, []);
+    packed.is_good("pinned classes");
+    packed.good = history;
 
     // What is damaged in the history cannot be mended; what nobody knows stays.
     packed.restore();
