@@ -38,15 +38,15 @@ impl Evidence {
         Self { certain: published == Some(true) && !lines.is_empty(), last, lines, files }
     }
 
-    /// Returns whether a manifest that can be read is the pack's own. One bit of it may be wrong, so it must be the one
-    /// that was published, or follow from the index.
+    /// Returns whether a manifest that can be read is the pack's own: one bit of it may be wrong.
     pub(super) fn believes(&self, pack: &Path, text: &[u8]) -> Result<bool> {
-        match &self.last {
-            Some(last) if last.manifest != Manifest::version(text).0 => {
-                Ok(check_manifest(pack)?.faults.is_empty())
-            }
-            _ => Ok(true),
+        let Some(last) = &self.last else { return Ok(true) };
+        if last.manifest == Manifest::version(text).0 {
+            return Ok(true);
         }
+        // A run that ended between its manifest and its lock, or one on another machine, whose lock is here as well.
+        let before = pack.join(format!("history/{}.phm", Digest(last.manifest)));
+        Ok((!self.certain || before.exists()) && check_manifest(pack)?.faults.is_empty())
     }
 
     /// Returns the contents of all segments, where the lock is certain.

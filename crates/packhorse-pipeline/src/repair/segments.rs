@@ -18,6 +18,9 @@ use crate::read_ahead::{READERS, Readers};
 use crate::schedule::{heaviest_first, held, pool};
 use crate::segment::{bare_lines, read_table, segment};
 
+/// Which files of a segment are good now, and its line where all are; `None` where nothing has changed.
+type Outcome = Option<(Found, Option<Segment>)>;
+
 /// A segment that the pack's own files cannot mend.
 struct Job<'a> {
     line: &'a Line<'a>,
@@ -60,25 +63,27 @@ impl Repair<'_> {
         let done = reading.in_place_scope(|reading| {
             heaviest_first(&workers, &weights, |i| {
                 let (s, readers) = (todo[i], &readers);
-                let write = |writing| Write { writing, plan, detail, s, readers };
-                let write = writings[i].as_ref().map(write);
+                let (line, found) = (&lines[s], &found[s]);
+                let write = writings[i].as_ref().map(|writing| Write { writing, plan, detail, s, readers });
                 let planned = plan.segments.get(s).filter(|planned| planned.samples > 0);
-                let Some(planned) = planned else {
-                    let what = "the source has none of its samples".to_owned();
-                    self.fail(broken_file(&lines[s], &found[s]), None, what, CHANGED);
-                    return Ok((found[s].clone(), None));
+                let mended = match planned {
+                    None => Err(Error::refused("the source has none of its samples", CHANGED)),
+                    Some(planned) => {
+                        self.segment(&Job { line, found, plan, planned, detail, write }, reading)
+                    }
                 };
-                let job = Job { line: &lines[s], found: &found[s], plan, planned, detail, write };
-                match self.segment(&job, reading) {
-                    Err(Error::Refused { what, .. }) => {
-                        self.fail(broken_file(job.line, job.found), None, what, CHANGED)
+                match mended {
+                    Ok(mended) => Ok(mended.unwrap_or_else(|| (found.clone(), None))),
+                    // The others may be mended all the same.
+                    Err(error @ (Error::Refused { .. } | Error::Source(_))) => {
+                        self.fail(broken_file(line, found), None, error.to_string(), CHANGED);
+                        Ok((found.clone(), None))
                     }
-                    Err(Error::Source(error)) => {
-                        self.fail(broken_file(job.line, job.found), None, error.to_string(), CHANGED);
+                    Err(error) => {
+                        readers.stop();
+                        Err(error)
                     }
-                    other => return other.inspect_err(|_| readers.stop()),
                 }
-                Ok((job.found.clone(), None))
             })
         })?;
         let mut segments = vec![None; lines.len()];
@@ -100,7 +105,7 @@ impl Repair<'_> {
         }
     }
 
-    fn segment<'s>(&self, job: &Job<'s>, reading: &Scope<'s>) -> Result<(Found, Option<Segment>)> {
+    fn segment<'s>(&self, job: &Job<'s>, reading: &Scope<'s>) -> Result<Outcome> {
         let index = match job.line.content {
             Some(content) if job.found.index => {
                 let path = self.pack.join(index_path(content));
@@ -116,7 +121,7 @@ impl Repair<'_> {
             && let Some((key, what)) = difference::by_size(&known, job.plan.rows(job.planned))?
         {
             self.fail(broken_file(job.line, job.found), Some(key), what, CHANGED);
-            return Ok((job.found.clone(), None));
+            return Ok(None);
         }
         match &job.found.file {
             Some(_) => self.columns(job, &index),
@@ -125,11 +130,11 @@ impl Repair<'_> {
     }
 
     /// Makes the file of attributes of a segment whose other files are good.
-    fn columns(&self, job: &Job<'_>, index: &[u8]) -> Result<(Found, Option<Segment>)> {
+    fn columns(&self, job: &Job<'_>, index: &[u8]) -> Result<Outcome> {
         let columns = self.columns_of(job.plan, job.planned)?;
         if job.line.attributes.is_some_and(|wanted| wanted != columns.digest) {
             self.other_labels(job)?;
-            return Ok((job.found.clone(), None));
+            return Ok(None);
         }
         if !self.has_columns(index, columns.digest) {
             let from = MadeFrom::Attributes(job.planned.samples);
@@ -139,7 +144,7 @@ impl Repair<'_> {
             let segment = segment(content, columns.digest, job.detail, index, &columns.bytes);
             segment.map_err(|what| what.at(&self.pack.join(index_path(content))))
         });
-        Ok((Found { columns: true, ..job.found.clone() }, segment.transpose()?))
+        Ok(Some((Found { columns: true, ..job.found.clone() }, segment.transpose()?)))
     }
 
     /// Makes the attributes of a planned segment; reads no payload.
@@ -155,7 +160,7 @@ impl Repair<'_> {
     }
 
     fn other_labels(&self, job: &Job<'_>) -> Result<()> {
-        let key = difference::by_labels(&job.line.samples, self.source, job.plan.rows(job.planned))?;
+        let key = difference::by_labels(job.line.samples, self.source, job.plan.rows(job.planned))?;
         let what = "the source has other attributes than the pack".to_owned();
         let path = job.line.attributes.map(attributes_path).unwrap_or_default();
         self.fail(path, key, what, CHANGED);
@@ -169,13 +174,12 @@ impl Repair<'_> {
         index: &[u8],
         known: &[SampleLine],
         reading: &Scope<'s>,
-    ) -> Result<(Found, Option<Segment>)> {
+    ) -> Result<Outcome> {
         let broken = broken_file(job.line, job.found);
-        let refused = Ok((job.found.clone(), None));
         let Some(write) = &job.write else {
             let what = "it was compressed by another version of zstd".to_owned();
             self.fail(broken, None, what, "--compress says how to write it anew");
-            return refused;
+            return Ok(None);
         };
         let written = match write.segment(reading)? {
             Ok(written) => written,
@@ -183,7 +187,7 @@ impl Repair<'_> {
                 for (key, failure) in unreadable {
                     self.fail(broken.clone(), Some(key), failure.to_string(), "mend the file of the source");
                 }
-                return refused;
+                return Ok(None);
             }
         };
         self.read.fetch_add(job.planned.bytes, Ordering::Relaxed);
@@ -201,7 +205,7 @@ impl Repair<'_> {
                 }
             });
             self.fail(broken, key, what, CHANGED);
-            return refused;
+            return Ok(None);
         }
         self.publish(job, write.writing.container, written, &fresh)
     }
@@ -221,7 +225,7 @@ impl Repair<'_> {
         container: &dyn Container,
         written: WrittenSegment<'_>,
         index: &[u8],
-    ) -> Result<(Found, Option<Segment>)> {
+    ) -> Result<Outcome> {
         let WrittenSegment { file, sha256, index_file, columns_file, segment, .. } = written;
         let n = job.planned.samples;
         let commit = |file, path: PathBuf, from| {
@@ -247,7 +251,7 @@ impl Repair<'_> {
         } else if !columns {
             self.other_labels(job)?;
         }
-        Ok((Found { file: Some(line), index: true, columns }, columns.then_some(segment)))
+        Ok(Some((Found { file: Some(line), index: true, columns }, columns.then_some(segment))))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use packhorse_core::IndexView;
 use packhorse_manifest::{Detail, Manifest};
 use packhorse_pipeline::{
-    Error, MadeFrom, PackOptions, RepairOptions, RepairReport, Result, pack, repair, verify,
+    Error, MadeFrom, PackOptions, RepairOptions, RepairReport, Result, check_manifest, pack, repair, verify,
 };
 use packhorse_shard::Compression;
 use packhorse_source::{Entry, Failure, FileRef, Report, Source, SourceOptions, Tree};
@@ -536,6 +536,20 @@ fn a_lost_manifest_is_that_which_was_published_or_none() {
     assert_eq!(report.unmended.iter().map(|f| f.path.clone()).collect::<Vec<_>>(), [Path::new(&history)]);
     assert!(report.extra.contains(&PathBuf::from("stray")), "{report:?}");
     assert!(packed.at("stray").exists());
+}
+
+#[test]
+fn a_wrong_number_of_a_class_without_samples_is_not_taken_for_a_version() {
+    let mut packed = Packed::many();
+    fs::remove_dir_all(packed.place.at("src/c3")).unwrap();
+    let options = PackOptions { source: Some(packed.options.clone()), ..small() };
+    pack(&packed.place.source(), packed.place.at("pack"), &options, &()).unwrap();
+    packed.good = packed.now();
+    let text = String::from_utf8(packed.bytes("dataset.phm").to_vec()).unwrap();
+    fs::write(packed.at("dataset.phm"), text.replace("class 3 c3", "class 3 b3")).unwrap();
+    assert!(check_manifest(packed.place.at("pack")).unwrap().faults.is_empty());
+    assert_eq!(packed.repair().0.unmended, []);
+    packed.is_good("a class of an earlier version");
 }
 
 #[test]
