@@ -14,6 +14,7 @@ use packhorse_shard::Compression;
 use packhorse_source::{Entry, Failure, FileRef, Report, Source, SourceOptions, Tree};
 use packhorse_testkit::{Content, Op, Recorder, fill, flip, read};
 
+use super::faults::in_order;
 use super::{Place, small};
 
 /// A source that writes down whose payload was read.
@@ -587,6 +588,7 @@ fn an_interrupted_repair_is_repaired() {
     let recorder = Recorder::new();
     packed.repair_with(&with(&recorder)).unwrap();
     packed.is_good("no interruption");
+    in_order(&recorder.ops(), &packed.place.at("pack"));
     let steps = recorder.ops().len();
     assert!(steps > 50, "{steps}");
     for at in 0..steps {
