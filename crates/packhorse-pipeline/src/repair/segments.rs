@@ -76,7 +76,7 @@ impl Repair<'_> {
                     Ok(mended) => Ok(mended.unwrap_or_else(|| (found.clone(), None))),
                     // The others may be mended all the same.
                     Err(error @ (Error::Refused { .. } | Error::Source(_))) => {
-                        self.fail(broken_file(line, found), None, error.to_string(), CHANGED);
+                        self.fail(self.broken_file(line, found), None, error.to_string(), CHANGED);
                         Ok((found.clone(), None))
                     }
                     Err(error) => {
@@ -120,7 +120,7 @@ impl Repair<'_> {
         if !known.is_empty()
             && let Some((key, what)) = difference::by_size(&known, job.plan.rows(job.planned))?
         {
-            self.fail(broken_file(job.line, job.found), Some(key), what, CHANGED);
+            self.fail(self.broken_file(job.line, job.found), Some(key), what, CHANGED);
             return Ok(None);
         }
         match &job.found.file {
@@ -175,7 +175,7 @@ impl Repair<'_> {
         known: &[SampleLine],
         reading: &Scope<'s>,
     ) -> Result<Outcome> {
-        let broken = broken_file(job.line, job.found);
+        let broken = self.broken_file(job.line, job.found);
         let Some(write) = &job.write else {
             let what = "it was compressed by another version of zstd".to_owned();
             self.fail(broken, None, what, "--compress says how to write it anew");
@@ -253,13 +253,16 @@ impl Repair<'_> {
         }
         Ok(Some((Found { file: Some(line), index: true, columns }, columns.then_some(segment))))
     }
-}
 
-/// The file to name where a segment cannot be mended.
-fn broken_file(line: &Line<'_>, found: &Found) -> PathBuf {
-    match (line.content, line.attributes) {
-        (Some(content), _) if found.file.is_none() => Shard::default().path(content),
-        (_, Some(attributes)) => attributes_path(attributes),
-        _ => MANIFEST.into(),
+    /// The file to name where a segment cannot be mended.
+    fn broken_file(&self, line: &Line<'_>, found: &Found) -> PathBuf {
+        match (line.content, line.attributes) {
+            (Some(content), _) if found.file.is_none() => match self.evidence.lock_line(content) {
+                Some(line) => PathBuf::from(&line.path),
+                None => Shard::default().path(content),
+            },
+            (_, Some(attributes)) => attributes_path(attributes),
+            _ => MANIFEST.into(),
+        }
     }
 }
