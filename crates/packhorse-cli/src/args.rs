@@ -18,6 +18,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Pack(Pack),
     Verify(Verify),
+    Repair(Repair),
     Unpack(Unpack),
     Ls(Ls),
     Cat(Cat),
@@ -224,6 +225,40 @@ pub(crate) struct Verify {
     /// Threads [default: the processors allowed; 16 with --source]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Write what is damaged or missing in a pack anew, and nothing else
+///
+/// The whole pack is read. Index files come from the container files; attributes from what the source says of its samples, without their
+/// bytes; container files from the samples of their segment; the manifest and the lock from the other files. Each must have the digest that
+/// the pack knows it by: afterwards the pack has the bytes that it had when it was made. A source that has changed mends the segments
+/// that are as they were.
+#[derive(Args)]
+pub(crate) struct Repair {
+    /// The pack
+    pub(crate) pack: PathBuf,
+    /// The folder, list or archive that the pack was made from
+    #[arg(long, value_name = "SRC")]
+    pub(crate) source: PathBuf,
+    #[command(flatten)]
+    pub(crate) options: SourceArgs,
+    /// Threads that hash and write; others read ahead [default: the processors allowed]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+    /// How records of damaged container files are compressed: none, auto (zstd:3) or zstd:LEVEL [default: as they were]
+    #[arg(long, value_name = "HOW", value_parser = compression)]
+    pub(crate) compress: Option<Compression>,
+    /// The --shard-size that the pack was made with, should manifest and derived/last both be lost [default: told by the other files]
+    #[arg(long, value_name = "SIZE", value_parser = shard_size)]
+    pub(crate) shard_size: Option<CutRule>,
+    /// Whether a lost manifest had a line for each sample [default: as derived/last says, or samples for a pack of up to 10,000]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) detail: Option<Detail>,
+    /// The --classes that the pack was made with, should its manifest be lost
+    #[arg(long, value_name = "FILE")]
+    pub(crate) classes: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: Output,
 }

@@ -79,6 +79,8 @@ pub(crate) struct LastRun {
     source: Option<String>,
     /// SHA-256 of the lock that was published.
     pub(crate) lock: [u8; 32],
+    /// SHA-256 of the manifest that was published.
+    pub(crate) manifest: [u8; 32],
     /// The cut rule: smallest, spread, largest.
     cut: [u64; 3],
     /// Whether the manifest has a line for each sample.
@@ -91,12 +93,13 @@ impl LastRun {
         Ok(Self {
             source: source.map(serde_json::to_string).transpose()?,
             lock: lock.0,
+            manifest: Manifest::version(manifest.text().as_bytes()).0,
             cut: [min, spread, max],
             detail: manifest.detail == Detail::Samples,
         })
     }
 
-    /// Returns where segments end, and what the manifest says of samples: all of it that does not follow from the source.
+    /// Returns where segments end, and what the manifest says of samples.
     pub(crate) fn shape(&self) -> (CutRule, Detail) {
         let [min, spread, max] = self.cut;
         let detail = if self.detail { Detail::Samples } else { Detail::Segments };

@@ -12,6 +12,7 @@ mod progress;
 mod publish;
 mod read_ahead;
 mod rebuild;
+mod repair;
 mod report;
 mod schedule;
 mod segment;
@@ -27,6 +28,7 @@ pub use pack::{PackOptions, pack};
 pub use plan::OnError;
 pub use progress::{Phase, Progress};
 pub use rebuild::{ManifestCheck, check_manifest, rebuild_manifest};
+pub use repair::{MadeFrom, Mended, RepairOptions, RepairReport, Unmended, repair};
 pub use report::{DryRun, Findings, PackReport};
 pub use stat::{
     Check, Copies, Duplicates, Images, Label, Sheet, SheetImage, Stat, StatOptions, Unreadable, stat,

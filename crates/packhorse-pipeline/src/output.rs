@@ -25,17 +25,27 @@ impl Output {
     /// Takes an output folder: a new or empty one, a pack, or what an interrupted run left.
     pub(crate) fn take(path: &Path) -> Result<Self> {
         // A run begins with its lock: a folder `derived` without one is somebody else's.
-        Self::take_if(path, |names| {
+        let ours = |names: &[OsString]| {
             names.iter().any(|name| name == MANIFEST) || path.join("derived/lock").is_file()
-        })
+        };
+        Self::take_if(path, ours, in_force)
     }
 
     /// Takes a folder that is known to hold a pack's files.
     pub(crate) fn take_pack(path: &Path) -> Result<Self> {
-        Self::take_if(path, |_| true)
+        Self::take_if(path, |_| true, in_force)
     }
 
-    fn take_if(path: &Path, ours: impl Fn(&[OsString]) -> bool) -> Result<Self> {
+    /// Takes a pack whose files may be damaged. A manifest that cannot be read is as good as none.
+    pub(crate) fn take_damaged(path: &Path) -> Result<Self> {
+        Self::take_if(path, |_| true, |manifest| Ok(in_force(manifest).unwrap_or_default()))
+    }
+
+    fn take_if(
+        path: &Path,
+        ours: impl Fn(&[OsString]) -> bool,
+        old: impl Fn(&Path) -> Result<Option<(Manifest, Vec<u8>)>>,
+    ) -> Result<Self> {
         let (empty, made) = match fs::read_dir(path) {
             Ok(entries) => {
                 let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
@@ -56,15 +66,7 @@ impl Output {
         let derived = path.join("derived");
         fs::create_dir_all(&derived).map_err(Error::io("create", &derived))?;
         let lock = lock(&derived.join("lock"), path)?;
-        let manifest = path.join(MANIFEST);
-        let old = match read_table(&manifest) {
-            Ok(text) => {
-                let parsed = Manifest::parse(&text, &manifest).map_err(packhorse_reader::Error::from)?;
-                Some((parsed, text))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(Error::io("read", &manifest)(error)),
-        };
+        let old = old(&path.join(MANIFEST))?;
         let output = Self { path: path.to_owned(), old, empty, made, _lock: lock };
         // What an interrupted run left under temporary names is of no use.
         let partial = output.partial();
@@ -95,6 +97,18 @@ impl Drop for Output {
                 let _ = fs::remove_dir(&self.path);
             }
         }
+    }
+}
+
+/// Reads the manifest that is in force.
+fn in_force(path: &Path) -> Result<Option<(Manifest, Vec<u8>)>> {
+    match read_table(path) {
+        Ok(text) => {
+            let parsed = Manifest::parse(&text, path).map_err(packhorse_reader::Error::from)?;
+            Ok(Some((parsed, text)))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read", path)(error)),
     }
 }
 

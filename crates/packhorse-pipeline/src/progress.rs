@@ -14,6 +14,8 @@ pub enum Phase {
     Unpack,
     /// Looking at images.
     Look,
+    /// Writing damaged files anew.
+    Repair,
 }
 
 impl fmt::Display for Phase {
@@ -24,6 +26,7 @@ impl fmt::Display for Phase {
             Self::Verify => "verify",
             Self::Unpack => "unpack",
             Self::Look => "look",
+            Self::Repair => "repair",
         })
     }
 }

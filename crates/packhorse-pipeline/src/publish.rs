@@ -12,6 +12,7 @@ use crate::derived::LastRun;
 use crate::error::{Error, Result};
 use crate::output::{Output, folder_of};
 use crate::schedule::held;
+use crate::segment::read_table;
 
 /// Gives files of a pack their final names, in the order that keeps the old version in force until the new one is whole.
 pub(crate) struct Publisher<'a> {
@@ -26,9 +27,14 @@ impl<'a> Publisher<'a> {
         Self { storage, pack, folders: Mutex::default() }
     }
 
+    /// Creates a file under a temporary name.
+    pub(crate) fn create(&self, temporary: &Path) -> Result<AtomicFile<'a>> {
+        Ok(AtomicFile::create(self.storage, temporary)?)
+    }
+
     /// Writes a small file under a temporary name.
     pub(crate) fn write(&self, temporary: &Path, parts: &[&[u8]]) -> Result<AtomicFile<'a>> {
-        let mut file = AtomicFile::create(self.storage, temporary)?;
+        let mut file = self.create(temporary)?;
         file.write(&mut parts.iter().map(|part| IoSlice::new(part)).collect::<Vec<_>>())?;
         Ok(file)
     }
@@ -55,7 +61,7 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
-    /// Publishes a version: all its files have their names. Returns whether it is new.
+    /// Publishes a version: all its files have their names. Returns which of manifest, lock and last run were written.
     pub(crate) fn version(
         &self,
         output: &Output,
@@ -63,7 +69,7 @@ impl<'a> Publisher<'a> {
         lock_name: &str,
         lock: &Lock,
         source: Option<&SourceOptions>,
-    ) -> Result<bool> {
+    ) -> Result<Vec<PathBuf>> {
         let text = manifest.text();
         if text.len() as u64 > packhorse_reader::MAX_MANIFEST {
             let what = format!("the manifest would have {} bytes, more than 1 GiB", text.len());
@@ -84,14 +90,35 @@ impl<'a> Publisher<'a> {
             self.commit(self.write(&partial.join(MANIFEST), &[text.as_bytes()])?, Path::new(MANIFEST))?;
             self.sync_folders()?;
         }
-        let name = format!("{lock_name}.sha256");
+        let mut written: Vec<_> = new.then(|| PathBuf::from(MANIFEST)).into_iter().collect();
+        written.extend(self.lock_and_last(&partial, manifest, lock_name, lock, source)?);
+        Ok(written)
+    }
+
+    /// Writes the lock and what the next run should know, where they are not there already; returns what was written.
+    pub(crate) fn lock_and_last(
+        &self,
+        partial: &Path,
+        manifest: &Manifest,
+        lock_name: &str,
+        lock: &Lock,
+        source: Option<&SourceOptions>,
+    ) -> Result<Vec<PathBuf>> {
         let lock = lock.text();
-        self.commit(self.write(&partial.join(&name), &[lock.as_bytes()])?, Path::new(&name))?;
         let last = LastRun::path(self.pack);
         let frame = LastRun::new(source, Digest::of(lock.as_bytes()), manifest).and_then(|last| last.frame());
         let frame = frame.map_err(Error::io("write", &last))?;
-        self.commit(self.write(&partial.join("last"), &[&frame])?, Path::new("derived/last"))?;
+        let mut written = Vec::new();
+        for (name, bytes) in [(&*format!("{lock_name}.sha256"), lock.as_bytes()), ("derived/last", &frame)] {
+            let name = Path::new(name);
+            if read_table(&self.pack.join(name)).is_ok_and(|there| there == bytes) {
+                continue;
+            }
+            let temporary = partial.join(name.file_name().unwrap_or_default());
+            self.commit(self.write(&temporary, &[bytes])?, name)?;
+            written.push(name.to_owned());
+        }
         self.sync_folders()?;
-        Ok(new)
+        Ok(written)
     }
 }

@@ -17,7 +17,7 @@ use crate::plan::DETAIL_SAMPLES;
 use crate::progress::{Phase, Progress};
 use crate::publish::Publisher;
 use crate::schedule::{default_threads, heaviest_first, pool};
-use crate::segment::{keys, read_table, segment};
+use crate::segment::{content_of, files_below, keys, read_table, segment};
 use crate::verify::{Fault, FaultKind, Faults};
 
 /// What checking a manifest against index and attributes found.
@@ -230,8 +230,7 @@ fn read_containers(
     let workers = pool("verify", default_threads())?;
     let mut found = heaviest_first(&workers, &sizes, |i| {
         let path = &files[i];
-        let digest = path.file_name().and_then(|name| name.to_str()?.get(..64)?.parse::<Digest>().ok());
-        let Some(content) = digest else {
+        let Some(content) = content_of(path) else {
             return Err(Error::refused(format!("{} is no container file", path_text(path)), "move it away"));
         };
         let relative = path.strip_prefix(pack).unwrap_or(path);
@@ -287,13 +286,10 @@ fn nothing_lost(pack: &Path, container: &dyn Container, found: &[Found]) -> Resu
             }
         }
     }
-    for folder in fs::read_dir(pack.join("index")).into_iter().flatten().flatten() {
-        for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let known = found.iter().any(|found| path.ends_with(index_path(found.content)));
-            if !known && path.extension().is_some_and(|extension| extension == "phi") {
-                return lost(format!("{} has no container file", path_text(&path)));
-            }
+    for path in files_below(&pack.join("index")) {
+        let known = found.iter().any(|found| path.ends_with(index_path(found.content)));
+        if !known && path.extension().is_some_and(|extension| extension == "phi") {
+            return lost(format!("{} has no container file", path_text(&path)));
         }
     }
     Ok(())
@@ -302,14 +298,11 @@ fn nothing_lost(pack: &Path, container: &dyn Container, found: &[Found]) -> Resu
 /// Reads all files of attributes, by the digest of the keys that they are for.
 fn read_columns(pack: &Path) -> Result<Columns> {
     let mut columns: HashMap<Digest, Vec<_>> = HashMap::new();
-    for folder in fs::read_dir(pack.join("attrs")).into_iter().flatten().flatten() {
-        for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let bytes = read_table(&path).map_err(Error::io("read", &path))?;
-            if let Ok(view) = AttributesView::new(&bytes) {
-                let keys = view.keys();
-                columns.entry(keys).or_default().push((path, bytes));
-            }
+    for path in files_below(&pack.join("attrs")) {
+        let bytes = read_table(&path).map_err(Error::io("read", &path))?;
+        if let Ok(view) = AttributesView::new(&bytes) {
+            let keys = view.keys();
+            columns.entry(keys).or_default().push((path, bytes));
         }
     }
     Ok(columns)
@@ -342,7 +335,7 @@ fn join(
 }
 
 /// Finds the rule that gives these segments: the one asked for, or that of a power of two.
-fn find_cut(indexes: &[&[u8]], size: Option<CutRule>) -> Option<CutRule> {
+pub(crate) fn find_cut(indexes: &[&[u8]], size: Option<CutRule>) -> Option<CutRule> {
     let gives = |cut: &CutRule| {
         let mut cutter = Cutter::new(*cut);
         indexes.iter().all(|index| {

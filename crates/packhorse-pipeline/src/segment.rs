@@ -1,14 +1,33 @@
 //! What the bytes of a segment's index and attributes say, in the words of the manifest.
 
-use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use packhorse_core::{Digest, IndexView, KeyRef, Malformed, Value, read_regular, sample_leaf};
 use packhorse_manifest::{AttributesView, Detail, SampleLine, Segment};
+use packhorse_source::{Entry, Source};
 
 /// Reads an index file or a file of attributes; neither is ever larger than 1 GiB.
 pub(crate) fn read_table(path: &Path) -> io::Result<Vec<u8>> {
     read_regular(path, 1 << 30)
+}
+
+/// Returns the content digest that a file of a segment has in its name.
+pub(crate) fn content_of(path: &Path) -> Option<Digest> {
+    path.file_name()?.to_str()?.get(..64)?.parse().ok()
+}
+
+/// Lists the files in the folders of a folder, in order; what cannot be listed has none.
+pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let list = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<_> = list(folder).flat_map(|inner| list(&inner).collect::<Vec<_>>()).collect();
+    files.sort();
+    files
+}
+
+/// Returns the content digest of a good index.
+pub(crate) fn check_index(index: &[u8]) -> Option<Digest> {
+    IndexView::new(index).and_then(|view| view.check()).ok()
 }
 
 /// Returns the attribute digest of columns that fit an index; `None` where they do not.
@@ -47,14 +66,24 @@ pub(crate) fn segment(
 
 /// Makes the lines of a segment's samples.
 pub(crate) fn sample_lines(index: &[u8], columns: &[u8]) -> Result<Vec<SampleLine>, Malformed> {
-    let (index, columns) = (IndexView::new(index)?, AttributesView::new(columns)?);
+    let columns = AttributesView::new(columns)?;
+    let mut lines = bare_lines(index)?;
+    for (i, line) in (0..).zip(&mut lines) {
+        line.attributes = attributes(&columns, i)?;
+    }
+    Ok(lines)
+}
+
+/// Makes the lines of a segment's samples, but for their attributes.
+pub(crate) fn bare_lines(index: &[u8]) -> Result<Vec<SampleLine>, Malformed> {
+    let index = IndexView::new(index)?;
     let line = |i| {
         let row = index.row(i)?;
         let fields = index.fields(row).collect::<Result<Vec<_>, _>>()?;
         Ok(SampleLine {
             leaf: sample_leaf(row.key, fields.iter().copied()),
             bytes: fields.iter().map(|field| field.size).sum(),
-            attributes: attributes(&columns, i)?,
+            attributes: Vec::new(),
             key: row.key.to_key(),
         })
     };
@@ -71,4 +100,13 @@ pub(crate) fn attributes(columns: &AttributesView<'_>, i: u64) -> Result<Vec<(St
         }
     }
     Ok(found)
+}
+
+/// Returns the attributes of a sample of the source that are not null.
+pub(crate) fn labels(source: &dyn Source, entry: &Entry) -> Vec<(String, Value)> {
+    let pairs = source.attributes().iter().zip(&entry.values);
+    pairs
+        .filter(|(_, value)| **value != Value::Null)
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }

@@ -32,6 +32,13 @@ pub struct Shard {
 }
 
 impl Shard {
+    /// Finds the encoding of a file from its name; `None` where this version of zstd writes no such file.
+    pub fn named(file: &Path, segment: Digest) -> Option<Self> {
+        let levels = (1..=22).map(Compression::Zstd);
+        let all = std::iter::once(Compression::None).chain(levels).map(|compression| Self { compression });
+        all.into_iter().find(|shard| shard.path(segment).file_name() == file.file_name())
+    }
+
     /// The facts of the metadata section.
     fn metadata(self) -> String {
         match self.compression {

@@ -2,6 +2,7 @@ pub(crate) mod help;
 pub(crate) mod manifest;
 pub(crate) mod pack;
 pub(crate) mod read;
+pub(crate) mod repair;
 pub(crate) mod stat;
 pub(crate) mod unpack;
 pub(crate) mod verify;
@@ -17,6 +18,15 @@ use crate::print;
 /// Puts the options of the command line over those that the pack was made with.
 fn source_options(args: &SourceArgs, src: &Path, pack: &Path) -> Result<SourceOptions> {
     let remembered = if args.forget { None } else { packhorse::source_options(pack)? };
+    Ok(options_over(remembered, args, src, pack))
+}
+
+fn options_over(
+    remembered: Option<SourceOptions>,
+    args: &SourceArgs,
+    src: &Path,
+    pack: &Path,
+) -> SourceOptions {
     let before = match remembered {
         Some(before) => before,
         None if args.forget => SourceOptions::default(),
@@ -31,7 +41,7 @@ fn source_options(args: &SourceArgs, src: &Path, pack: &Path) -> Result<SourceOp
         print::note(&format!("as the pack was made:{} (--forget starts anew)", patterns.collect::<String>()));
     }
     let or = |now: &[String], before: Vec<String>| if now.is_empty() { before } else { now.to_vec() };
-    Ok(SourceOptions {
+    SourceOptions {
         labels: args.labels.clone().or(before.labels),
         splits: args.split.clone().or(before.splits),
         split_by: args.split_by.clone().or(before.split_by),
@@ -63,7 +73,7 @@ fn source_options(args: &SourceArgs, src: &Path, pack: &Path) -> Result<SourceOp
             args::From::Tar => SourceFormat::Tar,
             args::From::Zip => SourceFormat::Zip,
         }),
-    })
+    }
 }
 
 /// A pack that was copied without its options still tells which attributes it has.

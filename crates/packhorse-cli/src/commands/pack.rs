@@ -87,7 +87,7 @@ fn code(failures: &[Failure]) -> ExitCode {
 }
 
 /// Refuses places that cannot be meant.
-fn check_places(src: &Path, out: &Path) -> Result<()> {
+pub(super) fn check_places(src: &Path, out: &Path) -> Result<()> {
     let refuse = |what: String, hint: &str| Err(Error::Refused { what, hint: hint.to_owned() }.into());
     if src.join(MANIFEST).is_file() {
         return refuse(format!("{} is a pack", path_text(src)), "give the source that it was made from");

@@ -5,6 +5,7 @@
 mod commands;
 mod interruption;
 mod limits;
+mod repairing;
 mod sources;
 mod stat;
 

@@ -1,17 +1,21 @@
 mod part;
 mod run;
+mod write;
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use packhorse_core::{Container, Digest, Disk, Key, Storage, read_regular};
-use packhorse_manifest::{CutRule, Detail, Lock, MAX_SEGMENTS, Manifest, attributes_path, index_path};
+use packhorse_manifest::{
+    CutRule, Detail, Lock, MANIFEST, MAX_SEGMENTS, Manifest, Segment, attributes_path, index_path,
+};
 use packhorse_reader::MAX_MANIFEST;
 use packhorse_shard::{Compression, Shard};
 use packhorse_source::{Failure, Source, SourceOptions};
 
 use self::run::{Done, Run};
+pub(crate) use self::write::{Write, Writing, WrittenSegment};
 use crate::classes::{Classes, number};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
@@ -101,14 +105,22 @@ pub fn pack(
         let classes = number(old.as_ref().map(|old| &old.classes), options.classes.as_ref(), &plan.classes)?;
         let (done, unreadable) = run.segments(&plan, detail)?;
         if unreadable.is_empty() {
-            let manifest = manifest(&plan, old.as_ref(), cut, detail, classes, source, &done);
+            let segments = done.iter().map(|done| done.segment.clone()).collect();
+            let manifest = manifest(&plan, old.as_ref(), cut, detail, classes, source, segments);
             let lock = Lock::new(done.iter().map(|done| done.lock.clone()).collect());
-            let new_version =
+            let written =
                 publisher.version(&output, &manifest, container.name(), &lock, options.source.as_ref())?;
             remove_superseded(&run, &manifest, &lock);
             Journal::remove(&output.derived());
             failures.sort_by(|a, b| a.path.cmp(&b.path));
-            return Ok(report(&output, &manifest, new_version, plan, failures, done));
+            return Ok(report(
+                &output,
+                &manifest,
+                written.iter().any(|path| path == Path::new(MANIFEST)),
+                plan,
+                failures,
+                done,
+            ));
         }
         // Segments are cut by what they hold: without some samples they may be others. Those that stay are kept.
         let keys: HashSet<Key> = unreadable.iter().map(|(key, _)| key.clone()).collect();
@@ -154,21 +166,15 @@ fn report(
 /// What stays, where this fails, is reported by `verify`, and removed by the next run.
 fn remove_superseded(run: &Run<'_>, manifest: &Manifest, lock: &Lock) {
     let remove = |path: &Path| drop(std::fs::remove_file(run.pack.join(path)));
-    let kept: HashSet<&Path> = lock.lines.iter().map(|line| Path::new(&line.path)).collect();
-    for segment in &manifest.segments {
-        for path in run.container.files(run.pack, segment.content) {
-            if !kept.contains(&*path) {
-                remove(&path);
-            }
-        }
-    }
+    let contents = manifest.segments.iter().map(|segment| segment.content);
+    remove_other_encodings(run.writing.container, run.pack, contents, lock);
     let Ok(history) = history(run.pack) else { return };
     let named = || history.iter().chain([manifest]).flat_map(|manifest| &manifest.segments);
     let contents: HashSet<Digest> = named().map(|segment| segment.content).collect();
     let attributes: HashSet<Digest> = named().map(|segment| segment.attributes).collect();
     for (content, columns) in held(&run.journal).all() {
         if !contents.contains(&content) {
-            run.container.files(run.pack, content).iter().for_each(|path| remove(path));
+            run.writing.container.files(run.pack, content).iter().for_each(|path| remove(path));
             remove(&index_path(content));
         }
         if !attributes.contains(&columns) {
@@ -177,8 +183,21 @@ fn remove_superseded(run: &Run<'_>, manifest: &Manifest, lock: &Lock) {
     }
 }
 
+/// Removes the files of these segments that the lock does not name, and returns them: a reader would take the wrong one.
+pub(crate) fn remove_other_encodings(
+    container: &dyn Container,
+    pack: &Path,
+    contents: impl Iterator<Item = Digest>,
+    lock: &Lock,
+) -> Vec<PathBuf> {
+    let kept: HashSet<&Path> = lock.lines.iter().map(|line| Path::new(&line.path)).collect();
+    let mut files: Vec<_> = contents.flat_map(|content| container.files(pack, content)).collect();
+    files.retain(|path| !kept.contains(&**path) && std::fs::remove_file(pack.join(path)).is_ok());
+    files
+}
+
 /// Reads the manifests of earlier versions.
-fn history(pack: &Path) -> Result<Vec<Manifest>> {
+pub(crate) fn history(pack: &Path) -> Result<Vec<Manifest>> {
     let folder = pack.join("history");
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
@@ -192,14 +211,15 @@ fn history(pack: &Path) -> Result<Vec<Manifest>> {
     entries.map(|entry| read(&entry.map_err(Error::io("list", &folder))?.path())).collect()
 }
 
-fn manifest(
+/// Makes the manifest of a plan whose segments are in place; `old` is the version before, which hands on its class numbers.
+pub(crate) fn manifest(
     plan: &Plan,
     old: Option<&Manifest>,
     cut: CutRule,
     detail: Detail,
     classes: Classes,
     source: &dyn Source,
-    done: &[Done],
+    segments: Vec<Segment>,
 ) -> Manifest {
     Manifest {
         cut,
@@ -207,6 +227,6 @@ fn manifest(
         attributes: plan.present.iter().map(|&i| source.attributes()[i].clone()).collect(),
         other: old.map(|old| old.other.clone()).unwrap_or_default(),
         classes,
-        segments: done.iter().map(|done| done.segment.clone()).collect(),
+        segments,
     }
 }

@@ -1,18 +1,19 @@
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
-use packhorse_core::{Container, Digest, Key};
+use packhorse_core::{Container, Digest};
 use packhorse_manifest::{Detail, LockLine, Segment};
-use packhorse_source::{Failure, Source};
+use packhorse_source::Source;
 
 use super::PackOptions;
 use super::part::Part;
+use super::write::{Unreadable, Writing};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::output::Output;
-use crate::plan::Plan;
+use crate::plan::{OnError, Plan};
 use crate::progress::Progress;
 use crate::publish::Publisher;
 use crate::read_ahead::{READERS, Readers};
@@ -31,22 +32,16 @@ pub(super) struct Done {
     pub(super) written: u64,
 }
 
-pub(super) type Unreadable = Vec<(Key, Failure)>;
-
 /// What all segments of a run share.
 pub(super) struct Run<'a> {
-    pub(super) source: &'a dyn Source,
-    pub(super) options: &'a PackOptions,
-    pub(super) container: &'a dyn Container,
-    pub(super) publisher: &'a Publisher<'a>,
-    pub(super) partial: PathBuf,
+    pub(super) writing: Writing<'a>,
+    threads: usize,
     pub(super) pack: &'a Path,
     pub(super) journal: Mutex<Journal>,
     /// Plans of segments that this very run wrote, with the bytes written, or checked.
     pub(super) checked: Mutex<HashMap<Digest, u64>>,
     /// Segments that are written and have no names yet.
     pub(super) waiting: AtomicUsize,
-    pub(super) progress: &'a dyn Progress,
 }
 
 /// The first thing that went wrong in any thread.
@@ -78,27 +73,31 @@ impl<'a> Run<'a> {
         progress: &'a dyn Progress,
     ) -> Self {
         Self {
-            source,
-            options,
-            container,
-            publisher,
-            partial: output.partial(),
+            writing: Writing {
+                source,
+                container,
+                compression: options.compression,
+                skip: options.on_error == OnError::Skip,
+                publisher,
+                partial: output.partial(),
+                progress,
+            },
+            threads: options.threads.max(1),
             pack: &output.path,
             journal: Mutex::new(journal),
             checked: Mutex::default(),
             waiting: AtomicUsize::new(0),
-            progress,
         }
     }
 
     /// Brings all segments of a plan into place. Returns those, and the samples that could not be read.
     pub(super) fn segments(&self, plan: &Plan, detail: Detail) -> Result<(Vec<Done>, Unreadable)> {
-        let threads = self.options.threads.max(1);
+        let threads = self.threads;
         let workers = pool("pack", threads)?;
         let reading = pool("read", READERS.max(2 * threads))?;
         let publishing = pool("publish", PUBLISHERS)?;
         let depth = (READERS / threads).clamp(2, 8) + 1;
-        let readers = Readers::new(self.source, depth);
+        let readers = Readers::new(self.writing.source, depth);
         let first = FirstError { readers: &readers, error: Mutex::new(None) };
 
         let weights: Vec<u64> = plan.segments.iter().map(|segment| segment.bytes).collect();

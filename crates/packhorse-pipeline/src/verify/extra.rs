@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::segment::read_table;
 
 /// Finds files that neither the manifest nor an earlier version of it knows; returns whether there are earlier versions.
-pub(super) fn extra_files(pack: &Pack, faults: &mut Faults) -> Result<bool> {
+pub(crate) fn extra_files(pack: &Pack, faults: &mut Faults) -> Result<bool> {
     let root = pack.path();
     let mut known: HashSet<PathBuf> = HashSet::new();
     know(pack, pack.manifest(), &mut known);

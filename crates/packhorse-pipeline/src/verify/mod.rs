@@ -14,6 +14,7 @@ use packhorse_core::{Digest, Key, Sha256};
 use packhorse_source::Report;
 use sha2::Digest as _;
 
+pub(crate) use extra::extra_files;
 pub use full::{verify, verify_lock};
 pub use part::{verify_quick, verify_sample};
 pub use source::verify_source;
@@ -136,10 +137,10 @@ impl FaultKind {
             }
             Self::Unreadable => "mend the file, or leave it out with --exclude",
             Self::Container | Self::Index | Self::Attributes | Self::Lock => {
-                "`packhorse pack SRC PACK` with the same source writes the damaged files anew"
+                "`packhorse repair PACK --source SRC` writes the damaged files anew"
             }
             Self::Manifest => {
-                "take dataset.phm from a copy, or move it away and run `packhorse manifest rebuild PACK`"
+                "`packhorse repair PACK --source SRC` makes it again, or take it from git or from a copy"
             }
             Self::ExtraFile => "move the file away, and remove it once nobody has missed it",
         }

@@ -14,7 +14,7 @@ use crate::plan::{Cuts, OnError, Plan};
 use crate::progress::{Phase, Progress};
 use crate::read_ahead::LARGE;
 use crate::schedule::pool;
-use crate::segment::{attributes, read_table};
+use crate::segment::{attributes, labels, read_table};
 
 /// What the index says of a sample.
 struct Packed {
@@ -143,13 +143,7 @@ fn compare(source: &dyn Source, packed: &Packed, found: &Entry, buffer: &mut Vec
         let key = Some(found.key.clone());
         faults.add(Fault { kind, path: None, key, offset: None, what });
     };
-    let here: Vec<_> = source
-        .attributes()
-        .iter()
-        .zip(&found.values)
-        .filter(|(_, value)| **value != Value::Null)
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
+    let here = labels(source, found);
     if here != packed.attributes {
         let text = |pairs: &[(String, Value)]| {
             let (names, values): (Vec<_>, Vec<_>) = pairs.iter().cloned().unzip();

@@ -8,17 +8,12 @@ use packhorse_testkit::{Content, Op, Recorder, fill, read, tree};
 
 use super::{Place, bytes, with_storage};
 
-#[test]
-fn files_are_durable_before_they_have_names_and_folders_before_the_manifest() {
-    let place = Place::new(&fill(80, 40));
-    let recorder = Recorder::new();
-    pack(&place.source(), place.at("pack"), &with_storage(recorder.clone()), &()).unwrap();
-    let ops = recorder.ops();
-
+/// Checks that files are durable before they have names, and all folders before the manifest has its own.
+pub(super) fn in_order(ops: &[Op], pack: &Path) {
     let mut dirty: BTreeMap<_, bool> = BTreeMap::new();
     let mut unsynced_folders = BTreeSet::new();
     let mut manifest = false;
-    for op in &ops {
+    for op in ops {
         match op {
             Op::Create(path) | Op::Write(path) => {
                 dirty.insert(path.clone(), true);
@@ -37,7 +32,7 @@ fn files_are_durable_before_they_have_names_and_folders_before_the_manifest() {
                     let lock = to.ends_with("shard.sha256") || to.ends_with("derived/last");
                     assert!(!manifest || lock, "{} came after the manifest", to.display());
                 }
-                let folders = to.ancestors().skip(1).take_while(|up| up.starts_with(place.at("pack")));
+                let folders = to.ancestors().skip(1).take_while(|up| up.starts_with(pack));
                 unsynced_folders.extend(folders.map(Path::to_owned));
             }
             Op::SyncDir(path) => {
@@ -46,6 +41,16 @@ fn files_are_durable_before_they_have_names_and_folders_before_the_manifest() {
         }
     }
     assert!(manifest && unsynced_folders.is_empty(), "{unsynced_folders:?}");
+}
+
+#[test]
+fn files_are_durable_before_they_have_names_and_folders_before_the_manifest() {
+    let place = Place::new(&fill(80, 40));
+    let recorder = Recorder::new();
+    pack(&place.source(), place.at("pack"), &with_storage(recorder.clone()), &()).unwrap();
+    let ops = recorder.ops();
+
+    in_order(&ops, &place.at("pack"));
     assert!(ops.contains(&Op::SyncDir(place.folder.path().to_owned())), "the pack's own name is durable");
     let renamed: BTreeSet<_> = ops
         .iter()

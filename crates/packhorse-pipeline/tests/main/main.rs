@@ -6,6 +6,7 @@ mod faults;
 mod flips;
 mod packing;
 mod rebuilding;
+mod repairing;
 mod sources;
 mod verifying;
 

@@ -105,7 +105,10 @@ fn images(images: &Images) -> String {
             out += &format!("{what:<15} {}\n", rows.join(", "));
         }
     };
-    out_range(&mut list, images);
+    list(
+        "longer side",
+        &mut images.sides.iter().map(|(side, number)| (format!("up to {side} px:"), *number)),
+    );
     list("colours", &mut images.modes.iter().map(|(mode, number)| ((*mode).to_owned(), *number)));
     list(
         "orientation",
@@ -114,6 +117,9 @@ fn images(images: &Images) -> String {
             .iter()
             .map(|(number, found)| (format!("{number} ({})", orientation(*number)), *found)),
     );
+    if let (Some((narrow, wide)), Some((low, high))) = (images.widths, images.heights) {
+        out += &format!("pixels          {narrow} to {wide} wide, {low} to {high} high, as stored\n");
+    }
     for (what, tally) in &images.findings {
         out += &format!("{}: {what}: {}\n", counted(tally.count, "file"), some(tally));
     }
@@ -134,13 +140,4 @@ fn images(images: &Images) -> String {
         out += &format!("{} not decoded: {format} is not read here\n", counted(*number, "image"));
     }
     out
-}
-
-fn out_range(list: &mut dyn FnMut(&str, &mut dyn Iterator<Item = (String, u64)>), images: &Images) {
-    if let (Some((narrow, wide)), Some((low, high))) = (images.widths, images.heights) {
-        let steps = images.sides.iter().map(|(side, number)| (format!("<= {side} px:"), *number));
-        list("longer side", &mut steps.collect::<Vec<_>>().into_iter());
-        let text = format!("width {narrow} to {wide}, height {low} to");
-        list("pixels", &mut std::iter::once((text, u64::from(high))));
-    }
 }
