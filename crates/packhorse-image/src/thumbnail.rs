@@ -12,6 +12,9 @@ use std::io::Cursor;
 /// The quality of a thumbnail that is a JPEG, of 100.
 const QUALITY: u8 = 80;
 
+/// More pixels than a byte of a JPEG can hold: a block of 64 takes some bits at least.
+const JPEG_MOST_PER_BYTE: u64 = 1000;
+
 /// A small picture of an image, as a file in memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -45,7 +48,10 @@ pub struct Thumbnail {
 pub fn thumbnail(bytes: &[u8], side: u32) -> Option<Thumbnail> {
     let facts = facts(bytes)?;
     let pixels = u64::from(facts.width) * u64::from(facts.height);
-    if side == 0 || pixels > MOST_PIXELS {
+    // Each scan of a JPEG takes its time for each pixel, whether there is data for it or not.
+    let empty =
+        facts.format == Format::Jpeg && usize::try_from(pixels / JPEG_MOST_PER_BYTE).ok()? > bytes.len();
+    if side == 0 || pixels > MOST_PIXELS || empty {
         return None;
     }
     let mut image = read(bytes, facts.format)?;

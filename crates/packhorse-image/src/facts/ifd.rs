@@ -56,11 +56,11 @@ impl<'a> Directory<'a> {
     /// As [`Self::values`], with another limit; no more are kept than the bytes hold.
     pub(crate) fn values_up_to(&self, tag: u64, most: u64) -> Option<Vec<u64>> {
         let step: u64 = if self.big { 20 } else { 12 };
-        let entries = (0..self.entries).map_while(|index| self.at.checked_add(index.checked_mul(step)?));
-        let entry = entries
-            .take_while(|at| self.number(*at, 2).is_some())
-            .filter(|at| self.number(*at, 2) == Some(tag));
-        let entry = entry.last()?;
+        let last = step - 1;
+        let entries = (0..self.entries)
+            .map_while(|index| self.at.checked_add(index.checked_mul(step)?))
+            .take_while(|at| at.checked_add(last).is_some_and(|last| self.number(last, 1).is_some()));
+        let entry = entries.filter(|at| self.number(*at, 2) == Some(tag)).last()?;
         let size: u64 = match self.number(entry.checked_add(2)?, 2)? {
             1 | 6 => 1,
             3 | 8 => 2,
