@@ -5,14 +5,14 @@ use packhorse_testkit::Content;
 use super::Sealed;
 
 /// A picture of one pixel.
-const GIF: &[u8] = b"GIF89a\x01\0\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
+const GIF: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\xff\xff\xff\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
 
 fn sealed() -> Sealed {
     let content: Content = [
         (b"train/<b>cat/1.gif".to_vec(), GIF.to_vec()),
         (b"train/dog/&2.gif".to_vec(), GIF.to_vec()),
         (b"val/dog/3.gif".to_vec(), GIF.to_vec()),
-        (b"val/dog/cut.gif".to_vec(), GIF[..25].to_vec()),
+        (b"val/dog/cut.gif".to_vec(), GIF[..31].to_vec()),
         (b"val/dog/page.gif".to_vec(), b"<html>gone</html>".to_vec()),
     ]
     .into();
