@@ -9,7 +9,7 @@ use minijinja::{Environment, Value, context};
 use packhorse::{AtomicFile, Disk, Images, Label, SheetImage, Stat, path_text};
 
 use super::{name_text, orientation};
-use crate::print::{bytes, count};
+use crate::print::{bytes, count, counted};
 
 /// Rows of a table on the page.
 const ROWS: usize = 300;
@@ -53,14 +53,17 @@ fn render(stat: &Stat, pack: &Path) -> Result<String> {
             .collect();
         (classes, sheet.left_out)
     });
-    let steps = stat.size_steps.iter().map(|(size, samples)| (format!("up to {}", bytes(*size)), *samples));
+    let steps = stat
+        .size_steps
+        .iter()
+        .map(|(size, samples)| (format!("up to {}", indicatif::BinaryBytes(*size)), *samples));
     let page = template.render(context! {
-        name => path_text(pack),
+        name => path_text(Path::new(pack.file_name().unwrap_or(pack.as_os_str()))),
         facts => [
             ("samples", count(stat.samples)),
             ("payload", format!("{}, stored in {}", bytes(stat.bytes), bytes(stat.stored))),
             ("sample sizes", format!("{} to {} bytes", count(stat.sizes.0), count(stat.sizes.1))),
-            ("container", format!("{}, {} segments", stat.container, count(stat.segments as u64))),
+            ("container", format!("{}, {}", stat.container, counted(stat.segments as u64, "segment"))),
             ("version", stat.version.to_string()),
             ("content root", stat.content_root.to_string()),
             ("attribute root", stat.attribute_root.to_string()),
