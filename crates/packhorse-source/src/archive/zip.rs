@@ -23,6 +23,8 @@ pub(super) struct Packed {
 
 const LOCAL_HEADER: [u8; 4] = *b"PK\x03\x04";
 const LOCAL_HEADER_SIZE: u64 = 30;
+/// Deflate makes no byte of more than these: a directory that says so must not have memory set aside for it.
+const MOST_DEFLATED: u64 = 1032;
 
 impl Packed {
     /// Returns where the payload begins, after the local header, which is read.
@@ -121,7 +123,6 @@ fn member(record: &ZipFileHeaderRecord<'_>, directory: u64) -> Member {
     let (byte, packed) = (record.local_header_offset(), record.compressed_size_hint());
     let size = record.uncompressed_size_hint();
     let end = byte.checked_add(LOCAL_HEADER_SIZE).and_then(|at| at.checked_add(packed));
-    let is_stored = method == CompressionMethod::STORE;
     let refused = |what: &str| What::Refused(what.to_owned());
     let what = if name.ends_with(b"/") {
         if size == 0 { What::Folder } else { refused("is a file with the name of a folder") }
@@ -136,10 +137,13 @@ fn member(record: &ZipFileHeaderRecord<'_>, directory: u64) -> Member {
                 _ if end.is_none_or(|end| end > directory) => {
                     refused("lies beyond the place of the directory: the archive is damaged")
                 }
-                CompressionMethod::STORE | CompressionMethod::DEFLATE if !is_stored || packed == size => {
-                    What::File
+                CompressionMethod::STORE if packed != size => {
+                    refused("is stored in another number of bytes than it has")
                 }
-                CompressionMethod::STORE => refused("is stored in another number of bytes than it has"),
+                CompressionMethod::DEFLATE if size > packed.saturating_mul(MOST_DEFLATED) => {
+                    refused("is said to be larger than what deflate can have made so small")
+                }
+                CompressionMethod::STORE | CompressionMethod::DEFLATE => What::File,
                 other => What::Refused(format!(
                     "is compressed by method {other}: only deflate is read, which `zip` uses"
                 )),
