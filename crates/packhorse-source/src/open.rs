@@ -2,6 +2,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
+use crate::archive;
 use crate::files::open_source_file;
 use crate::list::{List, is_checksum};
 use crate::{Error, Failure, Result, Source, SourceFormat, SourceOptions, Tree};
@@ -15,6 +16,7 @@ pub fn open(path: &Path, options: &SourceOptions) -> Result<Box<dyn Source>> {
     let format = match options.format {
         Some(format) => format,
         None if fs::metadata(path).is_ok_and(|found| found.is_dir()) => SourceFormat::Folder,
+        None if archive::is_pattern(path) => SourceFormat::Tar,
         None => detect(path)?,
     };
     match format {
@@ -22,7 +24,7 @@ pub fn open(path: &Path, options: &SourceOptions) -> Result<Box<dyn Source>> {
             Err(Error::Option("--root is for lists: a folder is its own root".into()))
         }
         SourceFormat::Folder => Ok(Box::new(Tree::open(path, options)?)),
-        SourceFormat::Tar | SourceFormat::Zip => Err(Error::NoSource(Failure::new(path, "not yet"))),
+        SourceFormat::Tar | SourceFormat::Zip => archive::open(path, options),
         list => Ok(Box::new(List::open(path, list, options)?)),
     }
 }
@@ -54,8 +56,8 @@ fn detect(path: &Path) -> Result<SourceFormat> {
         "parquet" | "arrow" | "feather" | "xlsx" | "ods" => {
             fail("is no list that packhorse reads: save it as CSV")
         }
-        _ => fail(
-            "is neither a folder, a list nor an archive by its name and content: say what it is with --from",
-        ),
+        _ => archive::detect(path, &head).unwrap_or_else(|| {
+            fail("is neither a folder, a list nor an archive by its name and content: say what it is with --from")
+        }),
     }
 }

@@ -1,3 +1,4 @@
+use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -80,6 +81,15 @@ impl Rules {
             None
         }
     }
+
+    /// Says whether, and why, a path is left out by itself or with a folder that it lies in.
+    pub(crate) fn leaves_out_in_folders(&self, path: &Path, is_folder: bool) -> Option<LeftOut> {
+        let bytes = path.as_os_str().as_bytes();
+        let ends = bytes.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at);
+        let mut folders =
+            ends.filter_map(|end| bytes.get(..end)).map(|folder| Path::new(OsStr::from_bytes(folder)));
+        folders.find_map(|folder| self.leaves_out(folder, true)).or_else(|| self.leaves_out(path, is_folder))
+    }
 }
 
 fn globs(patterns: &[String]) -> Result<GlobSet, String> {
@@ -132,6 +142,11 @@ mod tests {
         assert_eq!(out("a/bc", true), Some(LeftOut::Excluded));
         assert_eq!(out("x/a/bc", true), None);
         assert!(Rules::new(&[], &patterns(&["a[b"]), false).is_err());
+        let out = |path: &str| rules.leaves_out_in_folders(Path::new(path), false);
+        assert_eq!(out("x/tmp/y/z.png"), Some(LeftOut::Excluded));
+        assert_eq!(out("x/.y/z.png"), Some(LeftOut::Hidden));
+        assert_eq!(out("val/z.png"), None);
+        assert_eq!(out("val/z.txt"), Some(LeftOut::NotIncluded));
     }
 
     #[test]

@@ -2,9 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![expect(clippy::disallowed_methods, reason = "tests make files on purpose")]
 
+mod archives;
 mod grouping;
 mod lists;
 mod splitting;
+mod zips;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,8 +58,13 @@ impl Place {
 fn scan(path: &Path, options: &SourceOptions) -> (Samples, Report) {
     let source = open(path, options).unwrap();
     let scratch = tempfile::tempdir().unwrap();
-    let mut samples = Vec::new();
+    let mut entries = Vec::new();
     let mut sink = |entry: packhorse_source::Entry| {
+        entries.push(entry);
+        Ok(())
+    };
+    let report = source.scan(scratch.path(), &mut sink).unwrap();
+    let text = |entry: &packhorse_source::Entry| {
         let attributes = Attributes { names: source.attributes(), values: &entry.values };
         let mut text = format!("{} {attributes}", entry.key);
         for file in entry.files() {
@@ -65,10 +72,9 @@ fn scan(path: &Path, options: &SourceOptions) -> (Samples, Report) {
             source.read(file, &mut bytes).unwrap();
             text += &format!(" {}={}", file.field, String::from_utf8_lossy(&bytes));
         }
-        samples.push(text);
-        Ok(())
+        text
     };
-    let report = source.scan(scratch.path(), &mut sink).unwrap();
+    let samples = entries.iter().map(text).collect();
     (samples, report)
 }
 

@@ -1,0 +1,193 @@
+use std::io::Write;
+
+use flate2::write::DeflateEncoder;
+use packhorse_source::{LeftOut, Links, Report, SourceOptions, open};
+use rawzip::path::EntryPath;
+use rawzip::{CompressionMethod, ZipArchiveWriter};
+
+use crate::archives::{all_of, plain};
+use crate::{Place, failures};
+
+struct Odd<'a> {
+    name: &'a [u8],
+    bytes: &'a [u8],
+    method: CompressionMethod,
+    mode: u32,
+    encrypted: bool,
+}
+
+fn odd<'a>(name: &'a [u8], bytes: &'a [u8]) -> Odd<'a> {
+    Odd { name, bytes, method: CompressionMethod::STORE, mode: 0o100_644, encrypted: false }
+}
+
+fn write(members: &[Odd<'_>]) -> Vec<u8> {
+    let mut zip = ZipArchiveWriter::new(Vec::new());
+    for member in members {
+        let builder = zip
+            .new_file(EntryPath::verbatim(member.name))
+            .compression_method(member.method)
+            .unix_permissions(member.mode)
+            .encrypted(member.encrypted);
+        let (mut entry, config) = builder.start().unwrap();
+        let output = if member.method == CompressionMethod::DEFLATE {
+            let mut writer = config.wrap(DeflateEncoder::new(&mut entry, flate2::Compression::fast()));
+            writer.write_all(member.bytes).unwrap();
+            let (encoder, output) = writer.finish().unwrap();
+            encoder.finish().unwrap();
+            output
+        } else {
+            let mut writer = config.wrap(&mut entry);
+            writer.write_all(member.bytes).unwrap();
+            writer.finish().unwrap().1
+        };
+        entry.finish(output).unwrap();
+    }
+    zip.finish().unwrap()
+}
+
+pub(crate) fn zip(files: &[(impl AsRef<str>, impl AsRef<[u8]>)], deflate: bool) -> Vec<u8> {
+    let method = if deflate { CompressionMethod::DEFLATE } else { CompressionMethod::STORE };
+    let members: Vec<_> = files
+        .iter()
+        .map(|(name, bytes)| Odd { method, ..odd(name.as_ref().as_bytes(), bytes.as_ref()) })
+        .collect();
+    write(&members)
+}
+
+fn small() -> Vec<u8> {
+    let text = "two ".repeat(20);
+    write(&[odd(b"a/1", b"one"), Odd { method: CompressionMethod::DEFLATE, ..odd(b"b/2", text.as_bytes()) }])
+}
+
+fn zip_of(bytes: Vec<u8>, options: &SourceOptions) -> (Vec<String>, Vec<String>, Report) {
+    let place = Place::new(&[]);
+    place.write("x.zip", bytes);
+    let (samples, report) = all_of(&place.at("x.zip"), options).unwrap();
+    let failed = failures(&report).into_iter().map(str::to_owned).collect();
+    (samples, failed, report)
+}
+
+#[test]
+fn what_a_zip_has_that_is_not_read_is_refused_by_name() {
+    let members = [
+        odd(b"a/", b""),
+        odd(b"./a//1", b"one"),
+        Odd { encrypted: true, ..odd(b"a/secret", b"x") },
+        Odd { method: CompressionMethod::BZIP2, ..odd(b"a/bz", b"x") },
+        Odd { method: CompressionMethod::ZSTD, ..odd(b"a/zs", b"x") },
+        Odd { method: CompressionMethod::DEFLATE64, ..odd(b"a/64", b"x") },
+        Odd { mode: 0o120_777, ..odd(b"a/soft", b"1") },
+        Odd { mode: 0o010_644, ..odd(b"a/pipe", b"") },
+        odd(b"../up", b"x"),
+        odd(b"/etc/passwd", b"x"),
+        odd(b"a/\xff", b"x"),
+    ];
+    let (samples, failed, _) = zip_of(write(&members), &plain());
+    assert_eq!(samples, ["a/%FF=x", "a/1=one"]);
+    let without_place = |text: &String| {
+        let (member, rest) = text.split_once(" at byte ").unwrap();
+        format!("{member}: {}", rest.split_once(": ").unwrap().1)
+    };
+    let failed: Vec<_> = failed.iter().map(without_place).collect();
+    assert_eq!(
+        failed,
+        [
+            "member a/secret: is encrypted: unpack it with its password first",
+            "member a/bz: is compressed by method 12 (BZIP2): only deflate is read, which `zip` uses",
+            "member a/zs: is compressed by method 93 (ZSTD): only deflate is read, which `zip` uses",
+            "member a/64: is compressed by method 9 (DEFLATE64): only deflate is read, which `zip` uses",
+            "member a/soft: is a symbolic link: `zip` without --symlinks stores the file",
+            "member a/pipe: is neither file nor folder (a pipe, socket or device)",
+            "member ../up: leaves the archive by `..`",
+            "member /etc/passwd: has an absolute path",
+        ]
+    );
+    let (_, failed, report) = zip_of(write(&members), &SourceOptions { links: Links::Skip, ..plain() });
+    assert_eq!((failed.len(), report.left_out[&LeftOut::Link].count), (7, 1));
+}
+
+#[test]
+fn payloads_are_checked() {
+    let whole = small();
+    let at = whole.windows(3).position(|bytes| bytes == b"one").unwrap();
+    let mut damaged = whole.clone();
+    damaged[at] ^= 1;
+    let (samples, failed, _) = zip_of(damaged, &plain());
+    assert_eq!(samples.len(), 1);
+    let what = "member a/1 at byte 0: is damaged: its CRC-32 is not what the archive's directory says";
+    assert_eq!(failed, [what]);
+    // The directory lies about the length of what is deflated.
+    let directory = whole.windows(4).rposition(|bytes| bytes == b"PK\x01\x02").unwrap();
+    for (size, what) in
+        [(79u8, "is longer than the archive's directory says"), (81, "ends 1 bytes before its size")]
+    {
+        let mut lies = whole.clone();
+        assert_eq!(lies[directory + 24], 80);
+        lies[directory + 24] = size;
+        let (samples, failed, _) = zip_of(lies, &plain());
+        assert_eq!(samples, ["a/1=one"]);
+        assert!(failed[0].ends_with(what), "{failed:?}");
+    }
+    let mut lies = whole.clone();
+    lies[directory + 27] = 0xff;
+    let (_, failed, _) = zip_of(lies, &plain());
+    assert!(
+        failed[0].ends_with("is said to be larger than what deflate can have made so small"),
+        "{failed:?}"
+    );
+    let mut damaged = whole.clone();
+    damaged[0] = 0;
+    let place = Place::new(&[]);
+    place.write("x", damaged);
+    let options = SourceOptions { format: Some(packhorse_source::SourceFormat::Zip), ..plain() };
+    let (_, report) = all_of(&place.at("x"), &options).unwrap();
+    let what = "member a/1 at byte 0: there is no header of a member where the directory says";
+    assert_eq!(failures(&report), [what]);
+}
+
+#[test]
+fn a_zip_that_is_cut_or_changed_anywhere_is_no_other_one() {
+    let place = Place::new(&[]);
+    let whole = small();
+    let expected = zip_of(whole.clone(), &plain()).0;
+    for len in 0..whole.len() {
+        place.write("x.zip", &whole[..len]);
+        if let Ok((samples, report)) = all_of(&place.at("x.zip"), &plain()) {
+            assert!(!report.failures.is_empty() || samples == expected, "{len}");
+        }
+    }
+    place.write("x.zip", &whole[..whole.len() - 10]);
+    let error = open(&place.at("x.zip"), &plain()).unwrap().scan(place.at("").as_path(), &mut |_| Ok(()));
+    let error = error.unwrap_err().to_string();
+    assert!(error.ends_with("is cut short or no zip: the record that ends one is missing"), "{error}");
+    for at in 0..whole.len() {
+        for flip in [1, 0x80, 0xff] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= flip;
+            place.write("x.zip", &bytes);
+            let Ok((samples, report)) = all_of(&place.at("x.zip"), &plain()) else { continue };
+            let same = |sample: &String| {
+                expected.iter().any(|good| good.ends_with(&sample[sample.find('=').unwrap()..]))
+            };
+            assert!(samples.iter().all(same), "{at} {flip}: {samples:?}");
+            assert!(!report.failures.is_empty() || samples.len() >= expected.len(), "{at} {flip}");
+        }
+    }
+}
+
+#[test]
+fn what_lies_around_a_zip_is_not_passed_over() {
+    assert_eq!(zip_of([small(), small()].concat(), &plain()).1.len(), 1);
+    let (samples, failed, _) = zip_of([write(&[odd(b"c", b"three")]), small()].concat(), &plain());
+    assert_eq!(samples.len(), 2);
+    assert_eq!(failed.len(), 1);
+    assert!(failed[0].starts_with("another archive, or a member that the directory lacks"), "{failed:?}");
+    let (samples, failed, _) = zip_of([small(), b"text".to_vec()].concat(), &plain());
+    assert_eq!(samples.len(), 2);
+    let at = small().len();
+    assert_eq!(
+        failed,
+        [format!("another archive or other data follows its end, at byte {at}: split it there")]
+    );
+    assert!(zip_of(write(&[]), &plain()).1.is_empty(), "an empty archive is one");
+}
