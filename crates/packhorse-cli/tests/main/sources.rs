@@ -79,3 +79,31 @@ fn classes_are_pinned_by_a_file() {
         &["class dog has samples", "add it to the file"],
     );
 }
+
+/// What a pack consists of: all its files but those that can be made again.
+fn bytes(sealed: &Sealed, pack: &str) -> packhorse_testkit::Content {
+    packhorse_testkit::read(&sealed.at(pack), &["derived"])
+}
+
+#[test]
+fn one_tree_is_one_pack_from_whatever_source_it_comes() {
+    let sealed = sealed();
+    sealed.run(&["pack", "src", "folder", "-q"]).says(0, &[], &[]);
+    let rows = [("dog/a b.txt", "dog"), ("cat/2.txt", "cat"), ("cat/1.txt", "cat")];
+    let lines = |line: fn(&str, &str) -> String| rows.map(|(path, class)| line(path, class)).concat();
+    let csv = format!("class,path\n{}", lines(|path, class| format!("{class},{path}\n")));
+    fs::write(sealed.at("list.csv"), csv).unwrap();
+    let jsonl = lines(|path, class| format!("{{\"path\":\"{path}\",\"class\":\"{class}\"}}\n"));
+    fs::write(sealed.at("list.jsonl"), jsonl).unwrap();
+    fs::write(sealed.at("list.txt"), lines(|path, class| format!("{path}\t{class}\n"))).unwrap();
+    let made = "(cd src && find . -type f -exec sha256sum {} + > ../SHA256SUMS && tar cf ../a.tar . && \
+        tar czf ../a.tar.gz --format=pax * && python3 -m zipfile -c ../a.zip *)";
+    sealed.shell(made).says(0, &[], &[]);
+    for source in ["list.csv", "list.jsonl", "list.txt", "SHA256SUMS", "a.tar", "a.tar.gz", "a.zip"] {
+        let root: &[&str] = if source.starts_with("a.") { &[] } else { &["--root", "src"] };
+        let pack = format!("pack-{source}");
+        sealed.run(&[&["pack", source, &pack, "-q"], root].concat()).says(0, &[], &[]);
+        assert!(bytes(&sealed, &pack) == bytes(&sealed, "folder"), "{source} gives another pack");
+        sealed.run(&[&["verify", "folder", "--source", source], root].concat()).says(0, &["3 samples"], &[]);
+    }
+}
