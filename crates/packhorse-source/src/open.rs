@@ -16,6 +16,7 @@ pub fn open(path: &Path, options: &SourceOptions) -> Result<Box<dyn Source>> {
     let format = match options.format {
         Some(format) => format,
         None if fs::metadata(path).is_ok_and(|found| found.is_dir()) => SourceFormat::Folder,
+        // Each of the archives is told by its own content.
         None if archive::is_pattern(path) => SourceFormat::Tar,
         None => detect(path)?,
     };

@@ -162,7 +162,8 @@ pub trait Source: Send + Sync {
 
     /// Finds all samples and hands them to `sink`. `scratch` is a folder for what does not fit into memory.
     ///
-    /// What cannot be packed is in the report; whether that stops the run is for the caller to say.
+    /// What cannot be packed is in the report; whether that stops the run is for the caller to say. Files can be read once
+    /// the scan is over.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use packhorse_core::{Value, encode_text};
 
-use super::payload::{Bytes, unchanged};
+use super::payload::{Bytes, Span, unchanged};
 use super::spool::{Stopped, decompress};
 use super::tar::{Members, looks_like_tar};
 use super::{Archives, Kind, Part, zip};
@@ -96,7 +96,8 @@ impl<'s> Scan<'s> {
                 };
                 let mut written = 0;
                 let mut writer = copy.try_clone().map_err(no_copy)?;
-                let stopped = decompress(&file, part.kind, &mut writer, &mut written);
+                let archive = Span { file: file.clone(), at: 0, left: size(&stat) };
+                let stopped = decompress(archive, part.kind, &mut writer, &mut written);
                 if let Err(Stopped::Copy(error)) = stopped {
                     return Err(no_copy(error));
                 }

@@ -4,6 +4,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use flate2::bufread::GzDecoder;
 
 use super::Kind;
+use super::payload::Span;
 
 /// What stopped a copy.
 pub(super) enum Stopped {
@@ -13,15 +14,14 @@ pub(super) enum Stopped {
     Copy(io::Error),
 }
 
-/// Decompresses a file, from its start, to the end of `spool`; adds to `written` what it wrote.
+/// Decompresses an archive to the end of `spool`; adds to `written` what it wrote.
 pub(super) fn decompress(
-    archive: &File,
+    archive: Span,
     kind: Kind,
     spool: &mut File,
     written: &mut u64,
 ) -> Result<(), Stopped> {
     let mut from = BufReader::with_capacity(1 << 18, archive);
-    io::Seek::rewind(&mut from).map_err(stream)?;
     if kind == Kind::Zstd {
         let mut decoder = zstd::stream::read::Decoder::with_buffer(from).map_err(stream)?;
         // As much as `zstd --long=31` asks for.

@@ -247,11 +247,13 @@ fn pax_record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((record.get(..equals)?, record.get(equals + 1..)?, bytes.get(len..)?))
 }
 
-/// Returns a header's size: octal, or in 96 bits of which 64 are used.
+/// Returns a header's size: octal, or binary in 96 bits of which 64 are used; none where nothing is written.
 fn size(header: &Header) -> Option<u64> {
-    let field = &header.as_old().size;
-    let too_large = field[0] & 0x80 != 0 && field[..4] != [0x80, 0, 0, 0];
-    if too_large { None } else { header.entry_size().ok() }
+    match header.as_old().size {
+        blank if blank.iter().all(|b| matches!(b, 0 | b' ')) => Some(0),
+        [0x80, 0, 0, 0, ..] | [0..0x80, ..] => header.entry_size().ok(),
+        _ => None,
+    }
 }
 
 fn has_checksum(header: &Header) -> bool {

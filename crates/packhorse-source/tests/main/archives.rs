@@ -50,6 +50,12 @@ fn read_in_all_ways(
     Ok(bytes)
 }
 
+/// Writes a new file: file systems write one that takes an old one's place to the disk at once, which takes long.
+pub(crate) fn renew(place: &Place, name: &str, bytes: &[u8]) {
+    drop(std::fs::remove_file(place.at(name)));
+    place.write(name, bytes);
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Dialect {
     Ustar,
@@ -182,7 +188,7 @@ fn an_archive_that_is_cut_anywhere_is_never_packed_as_if_it_were_whole() {
         place.write(name, &bytes);
         let expected = all_of(&place.at(name), &plain()).unwrap().0;
         for len in (0..bytes.len()).step_by(step) {
-            place.write(name, &bytes[..len]);
+            renew(&place, name, &bytes[..len]);
             let Ok((samples, report)) = all_of(&place.at(name), &plain()) else { continue };
             assert!(!report.failures.is_empty() || samples == expected, "{name} {len}");
             assert!(samples.iter().all(|sample| expected.contains(sample)), "{name} {len}: {samples:?}");
@@ -199,7 +205,7 @@ fn no_byte_makes_the_scan_panic() {
         [("pax.tar", pax.clone()), ("gnu.tar", gnu), ("x.tar.gz", gz(&pax)), ("x.zst", zst(&pax))]
     {
         for at in 0..bytes.len() {
-            for flip in [1, 0x80, 0xff] {
+            for flip in [1, 0xff] {
                 let mut bytes = bytes.clone();
                 bytes[at] ^= flip;
                 place.write(name, &bytes);
@@ -346,6 +352,11 @@ fn global_headers_and_large_numbers_are_understood() {
     bytes.resize(4096, 0);
     let (samples, failed, _) = tar_of(bytes.clone(), &plain());
     assert_eq!((samples, failed.len()), (vec!["a/1=one".to_owned()], 0));
+    file.as_old_mut().size = [0; 12];
+    file.set_entry_type(EntryType::new(b'V'));
+    file.set_cksum();
+    let label = [&file.as_bytes()[..], &small()].concat();
+    assert_eq!(tar_of(label, &plain()).0, ["a/1=one", "b/2=two"]);
     file.as_old_mut().size = [0xff; 12];
     file.set_cksum();
     bytes[1024..1536].copy_from_slice(file.as_bytes());
