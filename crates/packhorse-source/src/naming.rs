@@ -1,3 +1,6 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use packhorse_core::{DATA, Key, Value, check_field_name};
 
 use crate::{
@@ -135,9 +138,7 @@ impl Naming {
             && entry.values[at] == Value::Null
             && let Some(file) = entry.files().next()
         {
-            report.unlabelled.add(std::path::Path::new(
-                <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(file.locator),
-            ));
+            report.unlabelled.add(OsStr::from_bytes(file.locator));
         }
     }
 }

@@ -113,11 +113,6 @@ impl Columns {
         }
         Ok(columns)
     }
-
-    /// Returns the names of the attributes.
-    pub(super) fn attributes(&self) -> Vec<String> {
-        self.used.iter().map(|column| column.attribute.clone()).collect()
-    }
 }
 
 /// Puts an underscore in the place of what no attribute's name has.

@@ -29,7 +29,7 @@ impl Lines {
                     .map(|(sha256, path)| Line {
                         number,
                         path,
-                        values: vec![Value::Null],
+                        values: Vec::new(),
                         sha256: Some(sha256),
                         whole: None,
                     })

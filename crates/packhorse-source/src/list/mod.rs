@@ -17,6 +17,7 @@ use rayon::prelude::*;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use self::columns::Columns;
 use self::jsonl::Jsonl;
 use self::lines::Lines;
 pub(crate) use self::lines::is_checksum;
@@ -25,7 +26,8 @@ use crate::files::{Files, blob, identity, kind, open_source_file, tidy};
 use crate::naming::Naming;
 use crate::source::reason;
 use crate::{
-    Entry, Error, Failure, FileRef, Labels, Place, Report, Result, Rules, Source, SourceFormat, SourceOptions,
+    Entry, Error, Failure, FileRef, Labels, Place, Report, Result, Rules, Source, SourceFormat,
+    SourceOptions, Splits,
 };
 
 /// A list as a source: it names files, and says what is known of them.
@@ -35,6 +37,8 @@ pub(crate) struct List {
     files: Files,
     rules: Rules,
     naming: Naming,
+    /// Where the values of a line belong among the attributes.
+    places: Vec<Option<usize>>,
     require: Vec<String>,
 }
 
@@ -79,11 +83,14 @@ impl List {
             Format::Lines(Lines::Checksums) => Labels::Folder,
             _ => Labels::None,
         });
-        let naming = Naming::new(options, labels, attributes)?;
+        let naming = Naming::new(options, labels, attributes.iter().flatten().cloned().collect())?;
+        let place =
+            |name: &Option<String>| naming.attributes.iter().position(|known| Some(known) == name.as_ref());
+        let places = attributes.iter().map(place).collect();
         // Who lists a hidden file means it.
         let rules = Rules::new(&options.include, &options.exclude, true).map_err(Error::Option)?;
         let require = options.require.clone();
-        Ok(Self { path: path.to_owned(), format, files, rules, naming, require })
+        Ok(Self { path: path.to_owned(), format, files, rules, naming, places, require })
     }
 
     /// Makes entries of lines whose files are there.
@@ -137,7 +144,7 @@ impl List {
             Err(error) => return Err(named(reason(&error.into()))),
         };
         let mut values = vec![Value::Null; self.naming.attributes.len()];
-        for (place, value) in self.format.places(&self.naming.attributes).zip(line.values) {
+        for (place, value) in self.places.iter().zip(line.values) {
             if let Some(place) = place.and_then(|place| values.get_mut(place)) {
                 *place = value;
             }
@@ -209,35 +216,20 @@ fn short(path: &[u8]) -> u128 {
 }
 
 impl Format {
-    fn attributes(&self, options: &SourceOptions) -> Result<Vec<String>> {
-        let names = match self {
-            Self::Table(table) => table.columns.attributes(),
-            Self::Jsonl(jsonl) => jsonl.columns.attributes(),
-            Self::Lines(Lines::Pairs) if options.labels.is_none() => vec!["class".into()],
-            Self::Lines(_) => Vec::new(),
-        };
+    /// Returns the attributes that the values of a line are, in their order; `None` for a value that is not wanted.
+    fn attributes(&self, options: &SourceOptions) -> Result<Vec<Option<String>>> {
+        let named =
+            |columns: &Columns| columns.used.iter().map(|column| Some(column.attribute.clone())).collect();
         match (self, &options.labels, &options.splits) {
+            (Self::Table(table), ..) => Ok(named(&table.columns)),
+            (Self::Jsonl(jsonl), ..) => Ok(named(&jsonl.columns)),
             (Self::Lines(_), Some(Labels::Column(column)), _)
-            | (Self::Lines(_), _, Some(crate::Splits::Column(column))) => {
+            | (Self::Lines(_), _, Some(Splits::Column(column))) => {
                 Err(Error::Option(format!("this list has no column {column}: CSV, TSV and JSONL have")))
             }
-            _ => Ok(names),
+            (Self::Lines(Lines::Pairs), labels, _) => Ok(vec![labels.is_none().then(|| "class".into())]),
+            (Self::Lines(Lines::Checksums), ..) => Ok(Vec::new()),
         }
-    }
-
-    /// Returns where a line's values belong among all attributes.
-    fn places<'a>(&'a self, attributes: &'a [String]) -> impl Iterator<Item = Option<usize>> + 'a {
-        let columns = match self {
-            Self::Table(table) => table.columns.used.as_slice(),
-            Self::Jsonl(jsonl) => jsonl.columns.used.as_slice(),
-            Self::Lines(_) => &[],
-        };
-        let label = match self {
-            Self::Lines(_) => Some("class"),
-            _ => None,
-        };
-        let names = columns.iter().map(|column| &*column.attribute).chain(label);
-        names.map(|name| attributes.iter().position(|known| known == name))
     }
 
     fn read(

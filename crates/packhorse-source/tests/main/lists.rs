@@ -152,6 +152,9 @@ fn a_label_is_what_follows_the_last_blank_or_the_tab() {
     let failed = failures(&report);
     assert_eq!(failed[0], "line 5: has several tabs: which of them ends the path cannot be told");
     assert_eq!(failed[1], "line 4: x: can be read in two ways: without a label it is a file as well");
+    let folders = SourceOptions { labels: Some(Labels::Folder), ..plain() };
+    let (samples, _) = place.list("list.txt", "my cat 1.png 0\n", &folders);
+    assert_eq!(samples, ["my cat 1.png - data=a"], "the label is not asked for");
     let (_, report) = place.list("list.txt", "my cat 1.png\n", &plain());
     assert_eq!(failures(&report), ["line 1: my cat: the line is a file's name without a label"]);
 }
