@@ -1,4 +1,5 @@
 use packhorse_source::{ColumnType, KeyStyle, Labels, SourceFormat, SourceOptions, Splits};
+use proptest::strategy::Strategy;
 
 use crate::{Place, failures, scan};
 
@@ -261,4 +262,30 @@ fn files_that_no_line_names_are_reported_but_not_what_rules_leave_out() {
     let (_, report) = place.list("list.csv", "path\ncat/1\n", &plain());
     let unlisted: Vec<_> = report.unlisted.names.iter().map(|name| name.to_str().unwrap()).collect();
     assert_eq!(unlisted, ["deep/er/2"]);
+}
+
+proptest::proptest! {
+    /// Whatever a list holds, it is read to its end or refused: no panic, and each line is a sample or a failure.
+    #[test]
+    fn any_bytes_are_read_or_refused(
+        text in proptest::prop_oneof![
+            proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200),
+            "(path|class|x|cat/1|\"|,|\t|\r\n|\n| |\\{|\\}|:|7|\\\\){0,60}".prop_map(String::into_bytes),
+        ],
+    ) {
+        let place = three();
+        for name in ["list.csv", "list.tsv", "list.jsonl", "list.txt", "list.sha256"] {
+            place.write(name, &text);
+            let mut samples = 0;
+            if let Ok(source) = packhorse_source::open(&place.at(name), &plain()) {
+                let report = source.scan(&place.at(""), &mut |entry| {
+                    samples += entry.files().count();
+                    Ok(())
+                });
+                let lines = text.split(|&b| b == b'\n' || b == b'\r').count();
+                assert!(report.is_err() || samples <= lines);
+            }
+            std::fs::remove_file(place.at(name)).unwrap();
+        }
+    }
 }
