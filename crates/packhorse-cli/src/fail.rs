@@ -28,7 +28,8 @@ fn hint(error: &Error) -> Option<String> {
             "check the folder, and what --include and --exclude leave".into()
         }
         Error::NothingToPack { .. } => {
-            "check the list, and with --root the folder that its paths are relative to".into()
+            "mend what is named above; of a list, --root gives the folder that its paths are relative to"
+                .into()
         }
         Error::Source(packhorse::errors::SourceError::NoSource(failure)) if !failure.path.exists() => {
             "check the path".into()

@@ -10,6 +10,9 @@ const PATHS: [&str; 9] =
 /// Names that columns of classes usually have.
 const CLASSES: [&str; 4] = ["class", "label", "category", "class_name"];
 
+/// The most columns of a list.
+pub(super) const MOST: usize = 4096;
+
 /// What the columns of a list are.
 #[derive(Debug)]
 pub(super) struct Columns {
@@ -40,6 +43,9 @@ impl Columns {
         kind: &dyn Fn(usize) -> ColumnType,
     ) -> Result<Self> {
         let wrong = |what: String| Error::Option(what);
+        if header.len() > MOST {
+            return Err(wrong(format!("{} columns are more than {MOST}", header.len())));
+        }
         let all = || header.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
         let find = |name: &str| header.iter().position(|column| column.eq_ignore_ascii_case(name));
         let asked = |name: &str, option: &str| {

@@ -4,7 +4,7 @@ use std::path::Path;
 use packhorse_core::Value;
 use serde_json::value::RawValue;
 
-use super::columns::{Columns, value};
+use super::columns::{Columns, MOST, value};
 use super::{Bad, Line, each_line};
 use crate::{ColumnType, Error, Failure, Result, SourceOptions};
 
@@ -24,6 +24,9 @@ impl Jsonl {
         each_line(path, &mut |_, line| {
             // What is no object is reported when the line is read for its file.
             for (name, raw) in serde_json::from_slice::<Object<'_>>(line).unwrap_or_default() {
+                if header.len() > MOST {
+                    break;
+                }
                 let at = header.iter().position(|known| *known == name).unwrap_or_else(|| {
                     header.push(name);
                     kinds.push(None);
@@ -64,7 +67,7 @@ impl Jsonl {
         let cell = |column: usize| self.header.get(column).and_then(|name| object.get(name));
         let values = self.columns.used.iter().map(|column| match cell(column.number) {
             None => Ok(Value::Null),
-            Some(raw) => match text(raw.get()) {
+            Some(raw) => match text(raw.get()).map_err(|what| format!("column {}: {what}", column.name))? {
                 // An empty string is one here: nothing is written as null.
                 Some(text) if text.is_empty() && column.kind == ColumnType::String => Ok(Value::string("")),
                 Some(text) => {
@@ -74,7 +77,8 @@ impl Jsonl {
             },
         });
         let values = values.collect::<Result<_, String>>()?;
-        let path = cell(self.columns.path).and_then(|raw| text(raw.get())).unwrap_or_default().into_bytes();
+        let path = cell(self.columns.path).map_or(Ok(None), |raw| text(raw.get()))?;
+        let path = path.unwrap_or_default().into_bytes();
         Ok(Line { number, path, values, sha256: None, whole: None })
     }
 }
@@ -101,10 +105,13 @@ fn common(a: ColumnType, b: ColumnType) -> ColumnType {
 }
 
 /// Returns the text of a JSON value: of a string what it says, of others how they are written; `None` for null.
-fn text(raw: &str) -> Option<String> {
+fn text(raw: &str) -> Result<Option<String>, String> {
     match raw {
-        "null" => None,
-        _ if raw.starts_with('"') => serde_json::from_str(raw).ok(),
-        _ => Some(raw.to_owned()),
+        "null" => Ok(None),
+        _ if raw.starts_with('"') => {
+            let text = serde_json::from_str(raw);
+            text.map(Some).map_err(|_| format!("{raw} is no text: it has half a surrogate pair"))
+        }
+        _ => Ok(Some(raw.to_owned())),
     }
 }

@@ -81,6 +81,9 @@ fn each_bad_line_is_named_with_its_number() {
     assert_eq!(begin, ["line 10", "line 5", "line 7", "line 8", "line 9", "line 11"]);
     let unlisted: Vec<_> = report.unlisted.names.iter().map(|name| name.to_str().unwrap()).collect();
     assert_eq!(unlisted, ["cat/2", "dog/3"]);
+    let half = r#"{"path":"cat/1","x":"\ud800"}"#;
+    let (_, report) = place.list("list.jsonl", half, &plain());
+    assert_eq!(failures(&report), [r#"line 1: column x: "\ud800" is no text: it has half a surrogate pair"#]);
     let (_, report) =
         place.list("list.jsonl", "{\"path\":\"cat/1\"}\nnonsense\n[1]\n{\"path\":\"cat/2\"", &plain());
     let begin: Vec<_> = failures(&report).iter().map(|what| what.split_once(':').unwrap().0).collect();
@@ -235,6 +238,7 @@ fn columns_are_found_named_and_refused() {
             SourceOptions { types: [("x".to_owned(), ColumnType::Int)].into(), ..plain() },
             "the list has only the columns \"path\"",
         ),
+        ("a.csv", &format!("path{}\n", ",x".repeat(5000)), plain(), "5001 columns are more than 4096"),
         ("a.jsonl", "1\n", plain(), "0 samples: no line of the list is a JSON object"),
         ("a.json", "[]", plain(), "one object a line"),
         ("a.bin", "x", plain(), "say what it is with --from"),
