@@ -1,6 +1,6 @@
 //! Small upright pictures of images.
 
-use crate::decode::{MOST_PIXELS, raster};
+use crate::decode::raster;
 use crate::facts::ico::Entry;
 use crate::{Format, facts};
 use image::codecs::jpeg::JpegEncoder;
@@ -8,6 +8,9 @@ use image::codecs::png::PngEncoder;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageReader, Limits};
 use std::io::Cursor;
+
+/// Larger images get no thumbnail: their pixels would take memory that a picture of a hundred is not worth.
+const MOST_PIXELS: u64 = 1 << 26;
 
 /// The quality of a thumbnail that is a JPEG, of 100.
 const QUALITY: u8 = 80;
@@ -31,7 +34,7 @@ pub struct Thumbnail {
 /// a channel, and is a PNG where some of it is transparent or where a JPEG would be larger.
 ///
 /// `None` if the image does not decode here, whatever the reason: it may be damaged, of a format that is not decoded
-/// (AVIF, HEIF, JPEG 2000, JPEG XL), or of more than 178,956,970 pixels. `None` as well if `side` is 0.
+/// (AVIF, HEIF, JPEG 2000, JPEG XL), or of more than 67,108,864 pixels. `None` as well if `side` is 0.
 ///
 /// Costs a full decode, with the pixels in memory: 4 bytes for each or more.
 ///

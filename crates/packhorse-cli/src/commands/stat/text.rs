@@ -137,7 +137,10 @@ fn images(images: &Images) -> String {
         out += "  and more; --list N --format json has them\n";
     }
     for (format, number) in &images.not_decoded {
-        out += &format!("{} not decoded: {format} is not read here\n", counted(*number, "image"));
+        out += &format!(
+            "{} not decoded: {format}, or this kind of it, is not read here\n",
+            counted(*number, "image")
+        );
     }
     out
 }
