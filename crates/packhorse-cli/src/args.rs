@@ -41,7 +41,7 @@ pub(crate) enum Format {
 /// Pack a folder of images, a list or an archive
 ///
 /// SRC is a folder, each file of which becomes a sample whose key is its path; or a list of files (CSV, TSV, JSONL, `path label`
-/// lines, the output of sha256sum); or an archive (tar, tar.gz, tar.zst, zip; `shard-{000..041}.tar` for several). By default
+/// lines, the output of sha256sum); or an archive (tar, tar.gz, tar.zst, zip; 'shard-{000..041}.tar', in quotes, for several). By default
 /// the class is the column of a list that has one, else the top folder, as in torchvision's ImageFolder. Files left by
 /// operating systems and hidden files are left out, and counted.
 ///
@@ -132,6 +132,9 @@ pub(crate) struct SourceArgs {
     /// The column of a list that holds paths [default: path, file_name, filename, filepath, file or image]
     #[arg(long, value_name = "COLUMN")]
     pub(crate) path_column: Option<String>,
+    /// Put this after each path of a list, such as .jpg where a column has names without it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) path_suffix: Option<String>,
     /// Types of columns, such as age=int,score=float,seen=bool,id=string [default: string; in JSONL what the values are]
     #[arg(long, value_name = "COLUMN=TYPE", value_delimiter = ',', value_parser = column_type)]
     pub(crate) types: Vec<(String, ColumnType)>,

@@ -60,6 +60,13 @@ pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{s}", count(number))
 }
 
+/// A path as a shell takes it for one word.
+pub(crate) fn word(path: &Path) -> String {
+    let text = path_text(path);
+    let plain = |c: char| c.is_alphanumeric() || "_-./+=:@%,".contains(c);
+    if text.chars().all(plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
 /// The first names of a tally, for one line.
 pub(crate) fn some(tally: &Tally) -> String {
     let mut names: Vec<_> = tally.names.iter().take(3).map(|name| path_text(name).into_owned()).collect();

@@ -39,6 +39,8 @@ pub struct SourceOptions {
     pub strip_components: usize,
     /// The column of a list that holds paths; `None` for one of the usual names.
     pub path_column: Option<String>,
+    /// What is put after each path of a list, such as `.jpg`.
+    pub path_suffix: String,
     /// Types of columns; the others of CSV and TSV are strings, those of JSONL what the values are.
     pub types: BTreeMap<String, ColumnType>,
     /// The folder that the paths of a list are relative to; `None` for the list's own.

@@ -61,6 +61,7 @@ fn options_over(
         exclude: or(&args.exclude, before.exclude),
         strip_components: args.strip_components.unwrap_or(before.strip_components),
         path_column: args.path_column.clone().or(before.path_column),
+        path_suffix: args.path_suffix.clone().unwrap_or(before.path_suffix),
         types: before.types.into_iter().chain(args.types.iter().cloned()).collect(),
         root: args.root.clone(),
         format: args.from.map(|from| match from {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{open, source_options};
 use crate::args::{self, Format, Pack};
-use crate::print::{self, Shown, bytes, count, counted, path_json, some, tally_json};
+use crate::print::{self, Shown, bytes, count, counted, path_json, some, tally_json, word};
 
 pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
     check_places(&args.src, &args.out)?;
@@ -127,10 +127,10 @@ fn report_text(report: &PackReport, args: &Pack, seconds: f64) -> String {
 "
         );
     }
-    let pack = path_text(&report.path);
-    let mut source = format!("--source {}", path_text(&args.src));
+    let pack = word(&report.path);
+    let mut source = format!("--source {}", word(&args.src));
     if let Some(root) = &args.source.root {
-        source += &format!(" --root {}", path_text(root));
+        source += &format!(" --root {}", word(root));
     }
     if let Some(from) = args.source.from.and_then(|from| from.to_possible_value()) {
         source += &format!(" --from {}", from.get_name());

@@ -39,6 +39,7 @@ pub(crate) struct List {
     naming: Naming,
     /// Where the values of a line belong among the attributes.
     places: Vec<Option<usize>>,
+    suffix: String,
     require: Vec<String>,
 }
 
@@ -89,8 +90,8 @@ impl List {
         let places = attributes.iter().map(place).collect();
         // Who lists a hidden file means it.
         let rules = Rules::new(&options.include, &options.exclude, true).map_err(Error::Option)?;
-        let require = options.require.clone();
-        Ok(Self { path: path.to_owned(), format, files, rules, naming, places, require })
+        let (require, suffix) = (options.require.clone(), options.path_suffix.clone());
+        Ok(Self { path: path.to_owned(), format, files, rules, naming, places, suffix, require })
     }
 
     /// Makes entries of lines whose files are there.
@@ -135,12 +136,7 @@ impl List {
             Err(Errno::NOENT) if whole => {
                 return Err(named("the line is a file's name without a label".into()));
             }
-            Err(Errno::NOENT) => {
-                return Err(named(format!(
-                    "there is no such file in {}",
-                    packhorse_core::path_text(&self.files.root)
-                )));
-            }
+            Err(Errno::NOENT) => return Err(named(self.not_there(&path))),
             Err(error) => return Err(named(reason(&error.into()))),
         };
         let mut values = vec![Value::Null; self.naming.attributes.len()];
@@ -154,9 +150,19 @@ impl List {
         self.naming.entry(path.clone(), values, blob).map(Found::Entry).map_err(named)
     }
 
+    /// Says that a file is not there, and where it may be meant.
+    fn not_there(&self, path: &[u8]) -> String {
+        let there = |suffix: &&str| self.files.stat(&*[path, suffix.as_bytes()].concat()).is_ok();
+        let meant = [".jpg", ".jpeg", ".png", ".JPEG", ".webp", ".tif", ".dcm"].into_iter().find(there);
+        let meant =
+            meant.map_or(String::new(), |suffix| format!(", but one with {suffix}: see --path-suffix"));
+        format!("there is no such file in {}{meant}", packhorse_core::path_text(&self.files.root))
+    }
+
     /// Returns a listed path relative to the root.
     fn relative(&self, path: &[u8]) -> Result<Vec<u8>, String> {
-        let mut tidied = tidy(path);
+        let mut tidied =
+            if path.is_empty() { Vec::new() } else { tidy(&[path, self.suffix.as_bytes()].concat()) };
         if tidied.starts_with(b"/") {
             let root = std::path::absolute(&self.files.root).unwrap_or_default();
             let root = [tidy(root.as_os_str().as_bytes()).as_slice(), b"/"].concat();

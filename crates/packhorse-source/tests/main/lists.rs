@@ -261,6 +261,23 @@ fn columns_are_found_named_and_refused() {
 }
 
 #[test]
+fn names_without_their_extension_get_it() {
+    let place = Place::new(&[("a.jpg", "1"), ("b.jpg", "2")]);
+    let ids = SourceOptions { path_column: Some("id".into()), ..plain() };
+    let (_, report) = place.list("list.csv", "id,label\na,x\n", &ids);
+    assert!(
+        failures(&report)[0].ends_with(", but one with .jpg: see --path-suffix"),
+        "{:?}",
+        report.failures
+    );
+    let (samples, report) =
+        place.list("list.csv", "id,label\na,x\n,x\n", &SourceOptions { path_suffix: ".jpg".into(), ..ids });
+    assert_eq!(samples, ["a.jpg class=x data=1"]);
+    assert_eq!(failures(&report), ["line 3: names no file"]);
+    assert_eq!(report.unlisted.count, 1);
+}
+
+#[test]
 fn files_that_no_line_names_are_reported_but_not_what_rules_leave_out() {
     let place = Place::new(&[("cat/1", "a"), ("deep/er/2", "b"), (".hidden", "c"), ("cat/Thumbs.db", "d")]);
     let (_, report) = place.list("list.csv", "path\ncat/1\n", &plain());
