@@ -551,7 +551,7 @@ def check_shard(root, file, index):
 
 def check_manifest(manifest, segments):
     """The manifest against indexes and attributes, and the rules about all keys together."""
-    samples, names = [], set()
+    samples, names, paths = [], set(), []
     for seg, (index, attrs) in zip(manifest.segments, segments):
         def line(ok, text):
             need(ok, manifest.file, seg.at, text)
@@ -566,11 +566,15 @@ def check_manifest(manifest, segments):
             line(seg.lines == [(leaf.hex(), size, attrs_text(values), key) for leaf, size, values, key in
                                zip(leaves, index.sizes, attrs, index.keys)], "`sample` lines are not those of index and attributes")
         samples += zip(index.keys, index.sizes)
+        for key, fields in zip(index.keys, index.samples):
+            named = [field[0] for field in fields]
+            paths += [key] if named == ["data"] else [key + b"." + name.encode() for name in named]
     need(manifest.attrs == sorted(names), manifest.file, 0, f"`attrs` does not name what samples have: {' '.join(sorted(names))}")
-    keys = {key for key, _ in samples}
-    for key in keys:
-        for slash in re.finditer(b"/", key):
-            need(key[:slash.start()] not in keys, manifest.file, 0, f"a key is a folder of `{to_text(key)}`")
+    files = set(paths)
+    need(len(files) == len(paths), manifest.file, 0, "two samples have one path")
+    for path in files:
+        for slash in re.finditer(b"/", path):
+            need(path[:slash.start()] not in files, manifest.file, 0, f"a path is a folder of `{to_text(path)}`")
     begins = [samples[i][0] for i in cut(samples, manifest.rule)]
     need(begins == [seg.first for seg in manifest.segments], manifest.file, 0, "the cut rule gives other segments")
 

@@ -3,7 +3,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::{decode_text, encode_text};
+use crate::{DATA, decode_text, encode_text};
 
 /// A sample's key that is borrowed: its relative path as raw bytes, `/` between parts.
 ///
@@ -146,30 +146,92 @@ pub enum KeyError {
     Escape,
 }
 
-/// Refuses keys that cannot stand beside those before them in one pack. Keys come in order.
+/// Refuses samples that cannot stand beside those before them in one pack: no two unpack to one path, and none to a
+/// folder of another's. A sample of the field `data` alone unpacks to its key, one of others to `key.field` for each.
+/// Samples come in the order of keys; `fields` may be empty for `data` alone.
 #[derive(Debug, Default)]
 pub struct KeyGuard {
-    /// Keys that later ones may lie in as if in folders; each is a prefix of the next.
-    prefixes: Vec<Key>,
+    /// Samples whose keys later ones may begin with; each key is a prefix of the next. No fields for `data` alone.
+    prefixes: Vec<(Key, Vec<Box<str>>)>,
 }
 
 impl KeyGuard {
-    /// Takes the next key.
+    /// Takes the next sample.
     ///
     /// # Errors
     ///
-    /// Says that the key is doubled, or which earlier one would have to be its folder.
-    pub fn push(&mut self, key: KeyRef<'_>) -> Result<(), String> {
-        while self.prefixes.last().is_some_and(|last| !key.as_bytes().starts_with(last.as_ref().as_bytes())) {
+    /// Says that the key or a path is doubled, or which earlier sample's file would have to be a folder.
+    pub fn push(&mut self, key: KeyRef<'_>, fields: &[&str]) -> Result<(), String> {
+        let bytes = key.as_bytes();
+        while self.prefixes.last().is_some_and(|(last, _)| !bytes.starts_with(&last.0)) {
             self.prefixes.pop();
         }
-        if self.prefixes.last().is_some_and(|last| last.as_ref() == key) {
-            return Err(format!("two samples have the key {key}"));
+        let fields = if fields == [DATA] { &[] } else { fields };
+        for (file, others) in &self.prefixes {
+            let rest = &bytes[file.0.len()..];
+            if rest.is_empty() {
+                return Err(format!("two samples have the key {key}"));
+            }
+            if others.is_empty() && rest.starts_with(b"/") {
+                return Err(format!("{file} is a sample, so {key} cannot lie in a folder of that name"));
+            }
+            for other in others {
+                let Some(rest) = rest.strip_prefix(b".").and_then(|rest| rest.strip_prefix(other.as_bytes()))
+                else {
+                    // The key ends within the name of the field: a field of its own may complete it.
+                    let same = |field: &&str| {
+                        [rest, b".", field.as_bytes()].concat() == [b".", other.as_bytes()].concat()
+                    };
+                    match fields.iter().find(|field| same(field)) {
+                        Some(field) => {
+                            return Err(format!("{file} and {key} both have the file {key}.{field}"));
+                        }
+                        None => continue,
+                    }
+                };
+                if rest.starts_with(b"/") {
+                    return Err(format!(
+                        "{file}.{other} is a file, so {key} cannot lie in a folder of that name"
+                    ));
+                }
+                if rest.is_empty() && fields.is_empty() {
+                    return Err(format!("{file}.{other} is a file of {file}, and the key of a sample"));
+                }
+            }
         }
-        if let Some(file) = self.prefixes.iter().find(|file| file.as_ref().is_folder_of(key)) {
-            return Err(format!("{file} is a sample, so {key} cannot lie in a folder of that name"));
-        }
-        self.prefixes.push(key.to_key());
+        self.prefixes.push((key.to_key(), fields.iter().map(|field| Box::from(*field)).collect()));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_that_unpack_to_one_path_are_refused() {
+        let refused = |samples: &[(&str, &[&str])]| {
+            let mut guard = KeyGuard::default();
+            samples
+                .iter()
+                .find_map(|(key, fields)| guard.push(KeyRef::new(key.as_bytes()).unwrap(), fields).err())
+        };
+        assert_eq!(refused(&[("a", &["jpg"]), ("a-b", &["jpg"]), ("a/b", &["jpg"]), ("b", &[DATA])]), None);
+        assert_eq!(refused(&[("a", &["b.c", "d"]), ("a.b", &["d"]), ("a.bc", &[]), ("a.d.e", &["f"])]), None);
+        for (samples, why) in [
+            (
+                [("a", &[DATA][..]), ("a/b", &["jpg"][..])],
+                "a is a sample, so a/b cannot lie in a folder of that name",
+            ),
+            ([("a", &["jpg"]), ("a", &["png"])], "two samples have the key a"),
+            (
+                [("a", &["jpg"]), ("a.jpg/b", &["x"])],
+                "a.jpg is a file, so a.jpg/b cannot lie in a folder of that name",
+            ),
+            ([("a", &["b"]), ("a.b", &[])], "a.b is a file of a, and the key of a sample"),
+            ([("a", &["b.c"]), ("a.b", &["c"])], "a and a.b both have the file a.b.c"),
+        ] {
+            assert_eq!(refused(&samples).as_deref(), Some(why));
+        }
     }
 }

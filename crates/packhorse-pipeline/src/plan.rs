@@ -406,7 +406,11 @@ impl<'s> Builder<'s> {
         if size_in_memory(&entry) > MAX_ENTRY {
             failed = Some(format!("its path and attributes take more than {MAX_ENTRY} bytes"));
         }
-        match failed.or_else(|| self.guard.push(entry.key.as_ref()).err()) {
+        let fields: Vec<&str> = match &entry.payload {
+            Payload::File(_) => Vec::new(),
+            Payload::Fields(fields) => fields.iter().map(|(name, _)| &**name).collect(),
+        };
+        match failed.or_else(|| self.guard.push(entry.key.as_ref(), &fields).err()) {
             None => self.plan(entry),
             Some(what) => {
                 self.failures.extend(entry.files().next().map(|file| self.source.failure(file, what)));

@@ -17,7 +17,7 @@ use crate::plan::DETAIL_SAMPLES;
 use crate::progress::{Phase, Progress};
 use crate::publish::Publisher;
 use crate::schedule::{default_threads, heaviest_first, pool};
-use crate::segment::{content_of, files_below, keys, read_table, segment};
+use crate::segment::{content_of, field_names, files_below, keys, read_table, segment};
 use crate::verify::{Fault, FaultKind, Faults};
 
 /// What checking a manifest against index and attributes found.
@@ -89,7 +89,8 @@ pub fn check_manifest(pack: impl AsRef<Path>) -> Result<ManifestCheck> {
             let mut cutter = before.take().unwrap_or_else(|| Cutter::new(manifest.cut));
             for i in 0..view.len() {
                 let (key, size) = key_and_size(&view, i).map_err(bad(&index_file))?;
-                guard.push(key.as_ref()).map_err(|what| (index_file.clone(), what))?;
+                let fields = field_names(&view, i).map_err(bad(&index_file))?;
+                guard.push(key.as_ref(), &fields).map_err(|what| (index_file.clone(), what))?;
                 if cutter.push(key.as_ref(), size) != (i == 0) {
                     return Err((path.clone(), format!("the cut rule does not give the segment of {key}")));
                 }

@@ -37,6 +37,11 @@ pub(crate) fn check_attributes(index: &[u8], columns: &[u8]) -> Option<Digest> {
     view.check(columns, keys(&index).ok()?.into_iter()).ok()
 }
 
+/// Returns the names of a sample's fields.
+pub(crate) fn field_names<'a>(index: &IndexView<'a>, i: u64) -> Result<Vec<&'a str>, Malformed> {
+    index.fields(index.row(i)?).map(|field| Ok(field?.name)).collect()
+}
+
 /// Returns the keys of an index.
 pub(crate) fn keys<'a>(index: &IndexView<'a>) -> Result<Vec<KeyRef<'a>>, Malformed> {
     (0..index.len()).map(|i| index.row(i).map(|row| row.key)).collect()

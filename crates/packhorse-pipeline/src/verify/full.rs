@@ -14,7 +14,7 @@ use crate::derived::LastRun;
 use crate::error::{Error, Result};
 use crate::progress::{Phase, Progress};
 use crate::schedule::{default_threads, heaviest_first, pool};
-use crate::segment::{keys, read_table, segment};
+use crate::segment::{field_names, keys, read_table, segment};
 
 /// Opens a pack for a check. A damaged manifest is a fault, not an error.
 pub(super) fn open(path: &Path) -> Result<Result<Pack, Verified>> {
@@ -286,9 +286,11 @@ fn check_keys(pack: &Pack, faults: &mut Faults) {
     for segment in &pack.manifest().segments {
         let path = pack.path().join(index_path(segment.content));
         let Ok(index) = read_table(&path) else { return };
-        let Ok(keys) = IndexView::new(&index).and_then(|index| keys(&index)) else { return };
-        for key in keys {
-            if let Err(what) = guard.push(key) {
+        let Ok(view) = IndexView::new(&index) else { return };
+        for i in 0..view.len() {
+            let (Ok(row), Ok(fields)) = (view.row(i), field_names(&view, i)) else { return };
+            let key = row.key;
+            if let Err(what) = guard.push(key, &fields) {
                 let key = Some(key.to_key());
                 faults.add(Fault {
                     kind: FaultKind::Index,
