@@ -568,7 +568,7 @@ def check_manifest(manifest, segments):
         samples += zip(index.keys, index.sizes)
         for key, fields in zip(index.keys, index.samples):
             named = [field[0] for field in fields]
-            paths += [key] if named == ["data"] else [key + b"." + name.encode() for name in named]
+            paths += [key] if named == [b"data"] else [key + b"." + name for name in named]
     need(manifest.attrs == sorted(names), manifest.file, 0, f"`attrs` does not name what samples have: {' '.join(sorted(names))}")
     files = set(paths)
     need(len(files) == len(paths), manifest.file, 0, "two samples have one path")

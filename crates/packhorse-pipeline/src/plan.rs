@@ -413,7 +413,13 @@ impl<'s> Builder<'s> {
         match failed.or_else(|| self.guard.push(entry.key.as_ref(), &fields).err()) {
             None => self.plan(entry),
             Some(what) => {
-                self.failures.extend(entry.files().next().map(|file| self.source.failure(file, what)));
+                let others: Vec<_> = entry.files().skip(1).map(|file| self.source.name(file)).collect();
+                let others = match others.as_slice() {
+                    [] => String::new(),
+                    others => format!(" (with it goes {})", others.join(", ")),
+                };
+                let failure = |file| self.source.failure(file, what + &others);
+                self.failures.extend(entry.files().next().map(failure));
                 Ok(())
             }
         }
