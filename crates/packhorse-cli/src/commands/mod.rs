@@ -10,7 +10,8 @@ pub(crate) mod verify;
 use std::path::Path;
 
 use anyhow::Result;
-use packhorse::{KeyStyle, Labels, Links, Pack, Source, SourceFormat, SourceOptions, Splits};
+use packhorse::errors::SourceError;
+use packhorse::{Error, KeyStyle, Labels, Links, Pack, Source, SourceFormat, SourceOptions, Splits};
 
 use crate::args::{self, SourceArgs};
 use crate::print;
@@ -88,6 +89,13 @@ fn of_attributes(src: &Path, pack: &Path) -> SourceOptions {
     }
 }
 
-fn open(path: &Path, options: &SourceOptions) -> Result<Box<dyn Source>> {
-    Ok(packhorse::open_source(path, options).map_err(packhorse::Error::from)?)
+fn open(path: &Path, options: &SourceOptions, pack: &Path) -> Result<Box<dyn Source>> {
+    packhorse::open_source(path, options).map_err(|error| match error {
+        SourceError::Option(what) if packhorse::source_options(pack).is_ok_and(|known| known.is_some()) => {
+            let hint =
+                "options that the pack was made with hold; --forget starts from the defaults".to_owned();
+            Error::Refused { what, hint }.into()
+        }
+        error => Error::from(error).into(),
+    })
 }

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
         args::OnError::Skip => OnError::Skip,
     };
     let source_options = source_options(&args.source, &args.src, &args.out)?;
-    let source = open(&args.src, &source_options)?;
+    let source = open(&args.src, &source_options, &args.out)?;
     let mut options = PackOptions {
         cut: args.shard_size,
         compression: args.compress,

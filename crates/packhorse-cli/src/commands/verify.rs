@@ -15,7 +15,7 @@ pub(crate) fn run(args: &Verify) -> Result<ExitCode> {
     let (pack, threads) = (&args.pack, args.threads);
     let mut what = String::new();
     let verified = if let Some(source) = &args.source {
-        let source = open(source, &source_options(&args.options, source, pack)?)?;
+        let source = open(source, &source_options(&args.options, source, pack)?, pack)?;
         what += "the index equals the source";
         packhorse::verify_source(pack, &*source, threads, &shown)
     } else if args.quick {

@@ -26,6 +26,7 @@ fn a_list_is_packed_verified_and_remembered() {
         ],
         &[],
     );
+    sealed.run(&["pack", "src", "p"]).says(2, &[], &["a folder has no column kind", "--forget starts from"]);
     // The options are remembered, but for the place.
     sealed.run(&["verify", "p", "--source", "list.csv", "--root", "src"]).says(0, &["3 samples"], &[]);
     fs::write(sealed.at("list.csv"), list.replace(",7,", ",8,")).unwrap();

@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 use packhorse_core::Value;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::columns::{Columns, MOST, value};
@@ -14,7 +16,36 @@ pub(super) struct Jsonl {
     pub(super) columns: Columns,
 }
 
-type Object<'a> = BTreeMap<String, &'a RawValue>;
+/// A JSON object whose values are not read yet.
+#[derive(Default)]
+struct Object<'a>(BTreeMap<String, &'a RawValue>);
+
+impl<'a, 'de: 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Names;
+
+        impl<'de> Visitor<'de> for Names {
+            type Value = Object<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut object = BTreeMap::new();
+                while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
+                    // Libraries differ in which of the two they take.
+                    if object.insert(name.clone(), value).is_some() {
+                        return Err(A::Error::custom(format_args!("{name:?} is there twice")));
+                    }
+                }
+                Ok(Object(object))
+            }
+        }
+
+        from.deserialize_map(Names)
+    }
+}
 
 impl Jsonl {
     /// Reads the whole list once, for the names of its columns and the types that their values have.
@@ -23,7 +54,7 @@ impl Jsonl {
         let mut kinds: Vec<Option<ColumnType>> = Vec::new();
         each_line(path, &mut |_, line| {
             // What is no object is reported when the line is read for its file.
-            for (name, raw) in serde_json::from_slice::<Object<'_>>(line).unwrap_or_default() {
+            for (name, raw) in serde_json::from_slice::<Object<'_>>(line).unwrap_or_default().0 {
                 if header.len() > MOST {
                     break;
                 }
@@ -62,9 +93,9 @@ impl Jsonl {
         let object: Object<'_> = serde_json::from_slice(line).map_err(|error| {
             let what = error.to_string();
             let what = what.split(" at line ").next().unwrap_or_default();
-            format!("is no JSON object: {what}, column {}", error.column())
+            format!("is no JSON object to read: {what}, column {}", error.column())
         })?;
-        let cell = |column: usize| self.header.get(column).and_then(|name| object.get(name));
+        let cell = |column: usize| self.header.get(column).and_then(|name| object.0.get(name));
         let values = self.columns.used.iter().map(|column| match cell(column.number) {
             None => Ok(Value::Null),
             Some(raw) => match text(raw.get()).map_err(|what| format!("column {}: {what}", column.name))? {

@@ -81,6 +81,9 @@ fn each_bad_line_is_named_with_its_number() {
     assert_eq!(begin, ["line 10", "line 5", "line 7", "line 8", "line 9", "line 11"]);
     let unlisted: Vec<_> = report.unlisted.names.iter().map(|name| name.to_str().unwrap()).collect();
     assert_eq!(unlisted, ["cat/2", "dog/3"]);
+    let twice = r#"{"path":"cat/1","x":1,"path":"cat/2"}"#;
+    let (_, report) = place.list("list.jsonl", format!("{twice}\n{{\"path\":\"cat/1\"}}"), &plain());
+    assert!(failures(&report)[0].contains("\"path\" is there twice"), "{:?}", report.failures);
     let half = r#"{"path":"cat/1","x":"\ud800"}"#;
     let (_, report) = place.list("list.jsonl", half, &plain());
     assert_eq!(failures(&report), [r#"line 1: column x: "\ud800" is no text: it has half a surrogate pair"#]);
