@@ -413,13 +413,16 @@ impl<'s> Builder<'s> {
         match failed.or_else(|| self.guard.push(entry.key.as_ref(), &fields).err()) {
             None => self.plan(entry),
             Some(what) => {
-                let others: Vec<_> = entry.files().skip(1).map(|file| self.source.name(file)).collect();
+                // A file without an extension is what is wrong with a sample that has others.
+                let wrong = entry.files().position(|file| file.field == DATA).unwrap_or(0);
+                let others = entry.files().enumerate().filter(|(n, _)| *n != wrong);
+                let others: Vec<_> = others.map(|(_, file)| self.source.name(file)).collect();
                 let others = match others.as_slice() {
                     [] => String::new(),
                     others => format!(" (with it goes {})", others.join(", ")),
                 };
                 let failure = |file| self.source.failure(file, what + &others);
-                self.failures.extend(entry.files().next().map(failure));
+                self.failures.extend(entry.files().nth(wrong).map(failure));
                 Ok(())
             }
         }
