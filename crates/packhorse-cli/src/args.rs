@@ -374,18 +374,22 @@ pub(crate) struct ManifestCheck {
 
 /// Make the manifest, index and lock again from the container files
 ///
-/// Every byte of the container files is checked. Classes are numbered as a first pack does; where an earlier version numbered them
-/// otherwise, take its manifest from history/ or from git instead.
+/// Every byte of the container files is checked. The result is the manifest that was published, byte for byte, as long as derived/last
+/// is there to tell; without it, classes are numbered by --classes, or as a first pack does.
 #[derive(Args)]
 pub(crate) struct ManifestRebuild {
     /// The pack
     pub(crate) pack: PathBuf,
-    /// The --shard-size that the pack was made with [default: the first power of two that explains the segments, 256MiB first]
+    /// The --shard-size that the pack was made with [default: as derived/last says, or the first power of two that explains the segments,
+    /// 256MiB first]
     #[arg(long, value_name = "SIZE", value_parser = shard_size)]
     pub(crate) shard_size: Option<CutRule>,
-    /// Whether the manifest has a line for each sample [default: samples for a pack of up to 10,000]
+    /// Whether the manifest has a line for each sample [default: as derived/last says, or samples for a pack of up to 10,000]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) detail: Option<Detail>,
+    /// The --classes that the pack was made with
+    #[arg(long, value_name = "FILE")]
+    pub(crate) classes: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: Output,
 }

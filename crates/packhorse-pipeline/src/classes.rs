@@ -1,7 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
-use packhorse_core::encode_text;
+use packhorse_core::{Digest, encode_text};
+use packhorse_manifest::Manifest;
 
 use crate::error::{Error, Result};
 use crate::segment::read_table;
@@ -86,4 +87,22 @@ pub(crate) fn number(
     let next = classes.last().map_or(0, |(index, _)| index.saturating_add(1));
     classes.extend((next..).zip(found.difference(&known).cloned()));
     Ok(classes)
+}
+
+/// Finds the manifest that was published, where its digest is known: of those that `make` makes with the class numbers of a
+/// first pack, and of the versions in `history/`. The pinned numbers, if any, must be kept by all.
+pub(crate) fn as_published(
+    published: Option<Digest>,
+    versions: &[Manifest],
+    pinned: Option<&Classes>,
+    found: &BTreeSet<Box<[u8]>>,
+    make: impl Fn(Option<&Manifest>, Classes) -> Manifest,
+) -> Option<Manifest> {
+    let first = std::iter::once(None);
+    first.chain(versions.iter().map(Some)).find_map(|old| {
+        let classes = number(old.map(|old| &old.classes), pinned, found).ok()?;
+        let made = make(old, classes);
+        let version = Manifest::version(made.text().as_bytes());
+        published.is_none_or(|published| published == version).then_some(made)
+    })
 }

@@ -80,7 +80,7 @@ pub(crate) struct LastRun {
     /// SHA-256 of the lock that was published.
     pub(crate) lock: [u8; 32],
     /// SHA-256 of the manifest that was published.
-    pub(crate) manifest: [u8; 32],
+    manifest: [u8; 32],
     /// The cut rule: smallest, spread, largest.
     cut: [u64; 3],
     /// Whether the manifest has a line for each sample.
@@ -97,6 +97,16 @@ impl LastRun {
             cut: [min, spread, max],
             detail: manifest.detail == Detail::Samples,
         })
+    }
+
+    /// Returns the version that was published.
+    pub(crate) fn version(&self) -> Digest {
+        Digest(self.manifest)
+    }
+
+    /// Returns whether a manifest is the one that was published, or came after it.
+    pub(crate) fn precedes(&self, manifest: Digest, pack: &Path) -> bool {
+        self.version() == manifest || pack.join(format!("history/{}.phm", self.version())).exists()
     }
 
     /// Returns where segments end, and what the manifest says of samples.

@@ -27,7 +27,7 @@ pub use error::{Error, Result};
 pub use pack::{PackOptions, pack};
 pub use plan::OnError;
 pub use progress::{Phase, Progress};
-pub use rebuild::{ManifestCheck, check_manifest, rebuild_manifest};
+pub use rebuild::{RebuildOptions, Rebuilt, rebuild_manifest};
 pub use repair::{MadeFrom, Mended, RepairOptions, RepairReport, Unmended, repair};
 pub use report::{DryRun, Findings, PackReport};
 pub use stat::{
@@ -35,5 +35,6 @@ pub use stat::{
 };
 pub use unpack::{UnpackReport, unpack};
 pub use verify::{
-    Fault, FaultKind, Faults, Verified, verify, verify_lock, verify_quick, verify_sample, verify_source,
+    Fault, FaultKind, Faults, ManifestCheck, Verified, check_manifest, verify, verify_lock, verify_quick,
+    verify_sample, verify_source,
 };

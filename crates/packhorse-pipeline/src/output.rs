@@ -28,7 +28,11 @@ impl Output {
         let ours = |names: &[OsString]| {
             names.iter().any(|name| name == MANIFEST) || path.join("derived/lock").is_file()
         };
-        Self::take_if(path, ours, in_force)
+        let old = |manifest: &Path| match in_force(manifest)? {
+            None => not_lost(path).map(|()| None),
+            found => Ok(found),
+        };
+        Self::take_if(path, ours, old)
     }
 
     /// Takes a folder that is known to hold a pack's files.
@@ -97,6 +101,21 @@ impl Drop for Output {
                 let _ = fs::remove_dir(&self.path);
             }
         }
+    }
+}
+
+/// Refuses a folder in which a version was published and has no manifest any more: a new one would number classes anew.
+fn not_lost(path: &Path) -> Result<()> {
+    let locks = CONTAINERS.iter().map(|container| format!("{}.sha256", container.name()));
+    let published =
+        locks.chain(["history".into(), "derived/last".into()]).find(|name| path.join(name).exists());
+    match published {
+        None => Ok(()),
+        Some(name) => Err(Error::refused(
+            format!("{} has lost its manifest, {MANIFEST}: {name} is still there", path_text(path)),
+            "`packhorse repair PACK --source SRC` makes it again, or take it from git or from a copy; a new pack needs a \
+             new folder",
+        )),
     }
 }
 

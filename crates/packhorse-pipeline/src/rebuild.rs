@@ -2,125 +2,23 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use packhorse_core::Disk;
-use packhorse_core::{Container, Digest, IndexView, KeyGuard, Malformed, encode_text, path_text};
+use packhorse_core::{Container, Digest, Disk, IndexView, Malformed, path_text};
 use packhorse_manifest::{
     AttributesView, CutRule, Cutter, Detail, Lock, LockLine, MANIFEST, Manifest, Segment, attributes_path,
     index_path,
 };
 use packhorse_reader::CONTAINERS;
 
-use crate::derived::source_options;
+use crate::classes::{Classes, as_published};
+use crate::derived::{LastRun, source_options};
 use crate::error::{Error, Result};
 use crate::output::Output;
+use crate::pack::history;
 use crate::plan::DETAIL_SAMPLES;
 use crate::progress::{Phase, Progress};
 use crate::publish::Publisher;
 use crate::schedule::{default_threads, heaviest_first, pool};
-use crate::segment::{content_of, field_names, files_below, keys, read_table, segment};
-use crate::verify::{Fault, FaultKind, Faults};
-
-/// What checking a manifest against index and attributes found.
-#[derive(Debug)]
-pub struct ManifestCheck {
-    /// The version id.
-    pub version: Digest,
-    /// What is wrong.
-    pub faults: Faults,
-}
-
-/// Checks a manifest: its grammar and order, and each segment's line against the index and attributes it names. Reads
-/// no payload. Holds after a text merge of two branches exactly where the result is a pack.
-///
-/// # Errors
-///
-/// Fails where there is no manifest.
-pub fn check_manifest(pack: impl AsRef<Path>) -> Result<ManifestCheck> {
-    let pack = pack.as_ref();
-    let path = if pack.is_dir() { pack.join(MANIFEST) } else { pack.to_owned() };
-    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    let text = read_table(&path).map_err(Error::io("read", &path))?;
-    let mut check = ManifestCheck { version: Manifest::version(&text), faults: Faults::default() };
-    let mut wrong = |path: PathBuf, what: String| {
-        check.faults.add(Fault {
-            kind: FaultKind::Manifest,
-            path: Some(path),
-            key: None,
-            offset: None,
-            what,
-        });
-    };
-    let manifest = match Manifest::parse(&text, &path) {
-        Ok(manifest) => manifest,
-        Err(error) => {
-            wrong(path, format!("line {}: {}", error.line, error.what));
-            return Ok(check);
-        }
-    };
-    if manifest.text().as_bytes() != text {
-        wrong(path.clone(), "is not written as the format wants it".into());
-    }
-    let mut before: Option<Cutter> = None;
-    let (mut named, mut guard) = (BTreeSet::new(), KeyGuard::default());
-    let mut all_read = true;
-    for line in &manifest.segments {
-        let index_file = folder.join(index_path(line.content));
-        let columns_file = folder.join(attributes_path(line.attributes));
-        let read = |path: &Path| read_table(path).map_err(|error| (path.to_owned(), error.to_string()));
-        let checked = (|| {
-            let (index, columns) = (read(&index_file)?, read(&columns_file)?);
-            let bad = |path: &Path| {
-                let path = path.to_owned();
-                move |what: Malformed| (path.clone(), what.to_string())
-            };
-            let view = IndexView::new(&index).map_err(bad(&index_file))?;
-            let content = view.check().map_err(bad(&index_file))?;
-            let attributes = AttributesView::new(&columns)
-                .and_then(|attributes| attributes.check(&columns, keys(&view)?.into_iter()))
-                .map_err(bad(&columns_file))?;
-            let right =
-                segment(content, attributes, manifest.detail, &index, &columns).map_err(bad(&index_file))?;
-            if right != *line {
-                return Err((
-                    path.clone(),
-                    format!("segment {} does not follow from its index", line.first_key),
-                ));
-            }
-            let mut cutter = before.take().unwrap_or_else(|| Cutter::new(manifest.cut));
-            for i in 0..view.len() {
-                let (key, size) = key_and_size(&view, i).map_err(bad(&index_file))?;
-                let fields = field_names(&view, i).map_err(bad(&index_file))?;
-                guard.push(key.as_ref(), &fields).map_err(|what| (index_file.clone(), what))?;
-                if cutter.push(key.as_ref(), size) != (i == 0) {
-                    return Err((path.clone(), format!("the cut rule does not give the segment of {key}")));
-                }
-            }
-            before = Some(cutter);
-            let attributes = AttributesView::new(&columns).map_err(bad(&columns_file))?;
-            named.extend(attributes.names().map(str::to_owned));
-            for class in attributes.distinct("class").map_err(bad(&columns_file))? {
-                if manifest.class_index(&class).is_none() {
-                    return Err((path.clone(), format!("class {} has no line", encode_text(&class, ""))));
-                }
-            }
-            Ok(())
-        })();
-        if let Err((path, what)) = checked {
-            all_read = false;
-            wrong(path, what);
-        }
-    }
-    if all_read && !named.iter().eq(&manifest.attributes) {
-        wrong(path, "the attrs line does not name just the attributes that samples have".into());
-    }
-    Ok(check)
-}
-
-fn key_and_size(index: &IndexView<'_>, i: u64) -> Result<(packhorse_core::Key, u64), Malformed> {
-    let row = index.row(i)?;
-    let size = index.fields(row).try_fold(0, |sum, field| Ok::<_, Malformed>(sum + field?.size))?;
-    Ok((row.key.to_key(), size))
-}
+use crate::segment::{content_of, files_below, key_and_size, keys, read_table, segment};
 
 /// Files of attributes, by the digest of the keys that they are for.
 type Columns = HashMap<Digest, Vec<(PathBuf, Vec<u8>)>>;
@@ -132,22 +30,40 @@ struct Found {
     lock: LockLine,
 }
 
+/// How to make a manifest again.
+#[derive(Clone, Debug, Default)]
+pub struct RebuildOptions {
+    /// Where segments end; `None` for what the last run noted, else for what the files tell.
+    pub cut: Option<CutRule>,
+    /// Whether there is a line for each sample; `None` for what the last run noted, else samples up to 10,000.
+    pub detail: Option<Detail>,
+    /// The numbers of classes; `None` for those of a first pack, names in byte order, or of a version in `history/`.
+    pub classes: Option<Classes>,
+}
+
+/// A manifest that was made again.
+#[derive(Debug)]
+pub struct Rebuilt {
+    /// The manifest.
+    pub manifest: Manifest,
+    /// Whether the last run's notes confirm it. Where they do not, nothing but the options says how classes are numbered.
+    pub confirmed: bool,
+}
+
 /// Makes the manifest, the index files and the lock of a pack again from its container files and attributes, and
 /// publishes them. Reads and checks every byte of the container files.
 ///
-/// The class list is that of a first pack: names in byte order. A pack with an earlier version needs that version's manifest,
-/// from `history/` or from git, for its numbers.
+/// Where the last run's notes are there, the manifest is the one that was published, byte for byte, or none.
 ///
 /// # Errors
 ///
-/// Fails where a container file is damaged, no attributes fit a segment, files of several versions are there, or no
-/// segment size explains the segments.
+/// Fails where a container file is damaged, no attributes fit a segment or the other way round, files of several versions
+/// are there, no segment size explains the segments, or class numbers are not those that were published.
 pub fn rebuild_manifest(
     pack: impl AsRef<Path>,
-    size: Option<CutRule>,
-    detail: Option<Detail>,
+    options: &RebuildOptions,
     progress: &dyn Progress,
-) -> Result<Manifest> {
+) -> Result<Rebuilt> {
     let pack = pack.as_ref();
     let container = CONTAINERS.into_iter().find(|container| pack.join(container.name()).is_dir());
     let Some(container) = container else {
@@ -162,6 +78,8 @@ pub fn rebuild_manifest(
         ));
     }
     let source = source_options(pack)?;
+    let last = LastRun::load(pack).map_err(Error::io("read", &LastRun::path(pack)))?;
+    let versions = history(pack)?;
     let output = Output::take_pack(pack)?;
     let found = read_containers(pack, container, progress)?;
     if found.is_empty() {
@@ -179,27 +97,45 @@ pub fn rebuild_manifest(
         .map(|found| IndexView::new(&found.index).map(|view| view.len()))
         .sum::<Result<u64, _>>()
         .map_err(|what| what.at(pack))?;
-    let detail = detail.unwrap_or(if total <= DETAIL_SAMPLES { Detail::Samples } else { Detail::Segments });
+    let noted = last.as_ref().map(LastRun::shape);
+    let by_size = if total <= DETAIL_SAMPLES { Detail::Samples } else { Detail::Segments };
+    let detail = options.detail.or(noted.map(|(_, detail)| detail)).unwrap_or(by_size);
     for found in &found {
         let line = join(found, &columns, detail, &mut attributes, &mut classes);
         segments
             .push(line.map_err(|what| Error::refused(what, "put the file of attributes back from a copy"))?);
     }
+    every_attribute_fits(&columns, &segments)?;
     let indexes: Vec<_> = found.iter().map(|found| found.index.as_slice()).collect();
-    let Some(cut) = find_cut(&indexes, size) else {
+    let Some(cut) = find_cut(&indexes, options.cut.or(noted.map(|(cut, _)| cut))) else {
         let what = "no segment size gives these segments: some are missing, or of different versions";
         return Err(Error::refused(
             what,
             "give the --shard-size that the pack was made with, or restore the missing files",
         ));
     };
-    let manifest = Manifest {
+    if last.is_none() && options.classes.is_none() && !versions.is_empty() && !classes.is_empty() {
+        let what = "an earlier version may have numbered the classes otherwise, and derived/last, which tells, is lost";
+        return Err(Error::refused(what, NUMBERS));
+    }
+    let make = |old: Option<&Manifest>, classes| Manifest {
         cut,
         detail,
-        attributes: attributes.into_iter().collect(),
-        other: Vec::new(),
-        classes: (0..).zip(classes).collect(),
-        segments,
+        attributes: attributes.iter().cloned().collect(),
+        other: old.map(|old| old.other.clone()).unwrap_or_default(),
+        classes,
+        segments: segments.clone(),
+    };
+    let published = last.as_ref().map(LastRun::version);
+    let manifest = as_published(published, &versions, options.classes.as_ref(), &classes, make);
+    let Some(manifest) = manifest else {
+        let what = match published {
+            Some(published) => {
+                format!("the manifest that was published, {published}, does not follow from the files")
+            }
+            None => "--classes lacks a class that has samples".to_owned(),
+        };
+        return Err(Error::refused(what, NUMBERS));
     };
     let publisher = Publisher::new(&Disk, pack);
     for found in &found {
@@ -208,7 +144,24 @@ pub fn rebuild_manifest(
     }
     let lock = Lock::new(found.into_iter().map(|found| found.lock).collect());
     publisher.version(&output, &manifest, container.name(), &lock, source.as_ref())?;
-    Ok(manifest)
+    Ok(Rebuilt { manifest, confirmed: published.is_some() })
+}
+
+/// What helps where class numbers are not known.
+const NUMBERS: &str =
+    "take dataset.phm from git or from a copy, or give --classes with the numbers that it had";
+
+/// Refuses attributes of a segment whose container file is lost, or of another version.
+fn every_attribute_fits(columns: &Columns, segments: &[Segment]) -> Result<()> {
+    let used: BTreeSet<_> = segments.iter().map(|line| attributes_path(line.attributes)).collect();
+    let all = columns.values().flatten();
+    match all.map(|(path, _)| path).find(|path| !used.iter().any(|used| path.ends_with(used))) {
+        None => Ok(()),
+        Some(path) => Err(Error::refused(
+            format!("{} fits no container file", path_text(path)),
+            "put the container file back from a copy, or move this file away where it is of another version",
+        )),
+    }
 }
 
 fn read_containers(
@@ -270,7 +223,10 @@ fn one_version(found: &[Found]) -> Result<()> {
         let (last, first) = (ends(a).map_err(at)?.1, ends(b).map_err(at)?.0);
         if last >= first {
             let what = format!("{} and {} both hold keys from {first} on", a.lock.path, b.lock.path);
-            return Err(Error::refused(what, "they are of different versions: move the files of one away"));
+            return Err(Error::refused(
+                what,
+                "they are of different versions: `packhorse repair PACK --source SRC` tells them apart",
+            ));
         }
     }
     Ok(())

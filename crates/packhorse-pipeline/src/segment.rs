@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use packhorse_core::{Digest, IndexView, KeyRef, Malformed, Value, read_regular, sample_leaf};
+use packhorse_core::{Digest, IndexView, Key, KeyRef, Malformed, Value, read_regular, sample_leaf};
 use packhorse_manifest::{AttributesView, Detail, SampleLine, Segment};
 use packhorse_source::{Entry, Source};
 
@@ -40,6 +40,13 @@ pub(crate) fn check_attributes(index: &[u8], columns: &[u8]) -> Option<Digest> {
 /// Returns the names of a sample's fields.
 pub(crate) fn field_names<'a>(index: &IndexView<'a>, i: u64) -> Result<Vec<&'a str>, Malformed> {
     index.fields(index.row(i)?).map(|field| Ok(field?.name)).collect()
+}
+
+/// Returns a sample's key, and the bytes of all its fields.
+pub(crate) fn key_and_size(index: &IndexView<'_>, i: u64) -> Result<(Key, u64), Malformed> {
+    let row = index.row(i)?;
+    let size = index.fields(row).try_fold(0, |sum, field| Ok::<_, Malformed>(sum + field?.size))?;
+    Ok((row.key.to_key(), size))
 }
 
 /// Returns the keys of an index.

@@ -248,7 +248,7 @@ fn read_manifest(pack: &Path) -> Result<Vec<u8>> {
                     not_a_pack("packing it was interrupted; run the same `packhorse pack` again to finish it")
                 }
                 Ok(_) if CONTAINERS.iter().any(|container| pack.join(container.name()).is_dir()) => {
-                    not_a_pack("its manifest is lost; `packhorse manifest rebuild` makes it again")
+                    not_a_pack("its manifest is lost; `packhorse repair PACK --source SRC` makes it again")
                 }
                 Ok(_) => not_a_pack("it has no dataset.phm"),
             });

@@ -7,10 +7,10 @@ pub use packhorse_core::{
 pub use packhorse_manifest::{CutRule, Detail, Lock, LockLine, MANIFEST, Manifest, SampleLine, Segment};
 pub use packhorse_pipeline::{
     Check, Classes, Copies, DryRun, Duplicates, Error, Fault, FaultKind, Faults, Findings, Images, Label,
-    MadeFrom, ManifestCheck, Mended, OnError, PackOptions, PackReport, Phase, Progress, RepairOptions,
-    RepairReport, Result, Sheet, SheetImage, Stat, StatOptions, Unmended, UnpackReport, Unreadable, Verified,
-    check_manifest, dry_run, pack, read_classes, rebuild_manifest, repair, source_options, stat, unpack,
-    verify, verify_lock, verify_quick, verify_sample, verify_source,
+    MadeFrom, ManifestCheck, Mended, OnError, PackOptions, PackReport, Phase, Progress, RebuildOptions,
+    Rebuilt, RepairOptions, RepairReport, Result, Sheet, SheetImage, Stat, StatOptions, Unmended,
+    UnpackReport, Unreadable, Verified, check_manifest, dry_run, pack, read_classes, rebuild_manifest,
+    repair, source_options, stat, unpack, verify, verify_lock, verify_quick, verify_sample, verify_source,
 };
 pub use packhorse_reader::{Iter, Pack, Sample, Tables};
 pub use packhorse_shard::Compression;

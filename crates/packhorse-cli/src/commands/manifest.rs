@@ -1,13 +1,17 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use packhorse::path_text;
+use packhorse::{RebuildOptions, Rebuilt, path_text};
 use serde_json::json;
 
 use super::pack::detail;
 use super::verify::{code, faults_json, faults_text};
 use crate::args::{Format, Manifest, ManifestCheck, ManifestRebuild};
 use crate::print::{self, Shown, count, counted};
+
+/// What to say where nothing confirms the numbers of classes.
+pub(super) const ASSUMED_NUMBERS: &str = "note: nothing in the pack says how its classes were numbered: check them with `packhorse stat`; \
+     other numbers need --classes FILE, without the dataset.phm that was made\n";
 
 pub(crate) fn run(args: &Manifest) -> Result<ExitCode> {
     match args {
@@ -37,19 +41,27 @@ fn check(args: &ManifestCheck) -> Result<ExitCode> {
 
 fn rebuild(args: &ManifestRebuild) -> Result<ExitCode> {
     let shown = Shown::new(args.output.quiet);
-    let manifest = packhorse::rebuild_manifest(&args.pack, args.shard_size, args.detail.map(detail), &shown);
+    let options = RebuildOptions {
+        cut: args.shard_size,
+        detail: args.detail.map(detail),
+        classes: args.classes.as_deref().map(packhorse::read_classes).transpose()?,
+    };
+    let rebuilt = packhorse::rebuild_manifest(&args.pack, &options, &shown);
     shown.finish();
-    let manifest = manifest?;
+    let Rebuilt { manifest, confirmed } = rebuilt?;
+    let assumed = !confirmed && !manifest.classes.is_empty();
     match args.output.format {
         Format::Json => print::json(&json!({
             "samples": manifest.samples(),
             "segments": manifest.segments.len(),
             "classes": manifest.classes.len(),
             "shard_size": manifest.cut.min * 2,
+            "assumed_numbers": assumed,
         }))?,
         Format::Text if args.output.quiet => {}
         Format::Text => print::data(&format!(
-            "made {} again: {} samples in {}\n",
+            "{}made {} again: {} samples in {}\n",
+            if assumed { ASSUMED_NUMBERS } else { "" },
             path_text(&args.pack.join("dataset.phm")),
             count(manifest.samples()),
             counted(manifest.segments.len() as u64, "segment"),

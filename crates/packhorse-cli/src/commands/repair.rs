@@ -4,6 +4,7 @@ use anyhow::Result;
 use packhorse::{Findings, RepairOptions, RepairReport, Unmended, path_text};
 use serde_json::json;
 
+use super::manifest::ASSUMED_NUMBERS;
 use super::pack::{check_places, detail, notes_json, notes_text};
 use super::{open, options_over};
 use crate::args::{Format, Repair};
@@ -46,6 +47,9 @@ fn report_text(report: &RepairReport) -> String {
     }
     for mended in &report.mended {
         out += &format!("mended {}: written anew from {}\n", path_text(&mended.path), mended.from);
+    }
+    if report.assumed_numbers {
+        out += ASSUMED_NUMBERS;
     }
     for path in &report.removed {
         out += &format!("removed {}: the lock names another file of the segment\n", path_text(path));
@@ -114,6 +118,7 @@ fn report_json(report: &RepairReport, seconds: f64) -> serde_json::Value {
         "unmended": unmended,
         "removed": paths(&report.removed),
         "extra": paths(&report.extra),
+        "assumed_numbers": report.assumed_numbers,
         "bytes_read": report.read,
         "seconds": seconds,
         "notes": report.scan.as_ref().map(|scan| notes_json(scan, &scan.failures, &Findings::new())),

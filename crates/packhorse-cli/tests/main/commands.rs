@@ -110,7 +110,11 @@ fn wrong_requests_exit_with_2_and_say_what_mends_them() {
     sealed.run(&["pack", "p", "q"]).says(2, &[], &["p is a pack"]);
     sealed.run(&["unpack", "p", "src"]).says(2, &[], &["src is not empty"]);
     fs::remove_file(sealed.at("p/dataset.phm")).unwrap();
-    sealed.run(&["verify", "p"]).says(2, &[], &["its manifest is lost; `packhorse manifest rebuild`"]);
+    sealed.run(&["verify", "p"]).says(
+        2,
+        &[],
+        &["its manifest is lost; `packhorse repair PACK --source SRC`"],
+    );
     sealed.run(&["manifest", "rebuild", "p"]).says(0, &["made p/dataset.phm again: 3 samples"], &[]);
     sealed.run(&["manifest", "check", "p"]).says(0, &["the manifest is good"], &[]);
     sealed.run(&["verify", "p"]).says(0, &[], &[]);

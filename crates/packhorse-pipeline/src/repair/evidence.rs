@@ -7,8 +7,8 @@ use packhorse_shard::{Compression, Shard};
 
 use crate::derived::LastRun;
 use crate::error::Result;
-use crate::rebuild::check_manifest;
 use crate::segment::{content_of, files_below, read_table};
+use crate::verify::check_manifest;
 
 /// What the small files of a pack tell of the others.
 pub(super) struct Evidence {
@@ -41,17 +41,22 @@ impl Evidence {
     /// Returns whether a manifest that can be read is the pack's own: one bit of it may be wrong.
     pub(super) fn believes(&self, pack: &Path, text: &[u8]) -> Result<bool> {
         let Some(last) = &self.last else { return Ok(true) };
-        if last.manifest == Manifest::version(text).0 {
+        if last.version() == Manifest::version(text) {
             return Ok(true);
         }
         // A run that ended between its manifest and its lock, or one on another machine, whose lock is here as well.
-        let before = pack.join(format!("history/{}.phm", Digest(last.manifest)));
-        Ok((!self.certain || before.exists()) && check_manifest(pack)?.faults.is_empty())
+        let later = last.precedes(Manifest::version(text), pack);
+        Ok((!self.certain || later) && check_manifest(pack)?.faults.is_empty())
     }
 
     /// Returns the contents of all segments, where the lock is certain.
     pub(super) fn contents(&self) -> Option<HashSet<Digest>> {
         self.certain.then(|| self.lines.keys().copied().collect())
+    }
+
+    /// Returns the contents that the lock names, certain or not.
+    pub(super) fn named(&self) -> impl Iterator<Item = Digest> {
+        self.lines.keys().copied()
     }
 
     /// Returns what the lock says of a segment.

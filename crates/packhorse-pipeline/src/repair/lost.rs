@@ -1,15 +1,17 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
+use std::path::Path;
 
 use packhorse_core::{Container, Digest, IndexView, KeyRef, Malformed, Sha256};
 use packhorse_manifest::{CutRule, Detail, Lock, MANIFEST, MAX_SEGMENTS, Manifest, Segment, index_path};
 use packhorse_shard::Shard;
 use sha2::Digest as _;
 
+use super::evidence::Evidence;
 use super::survey::Line;
 use super::{Repair, RepairReport};
-use crate::classes::number;
-use crate::derived::source_options;
+use crate::classes::as_published;
+use crate::derived::{LastRun, source_options};
 use crate::error::{Error, Result};
 use crate::pack::manifest;
 use crate::plan::{Cuts, DETAIL_SAMPLES, OnError, Plan, PlannedSegment, nothing_to_pack};
@@ -25,6 +27,7 @@ impl Repair<'_> {
     /// Mends a pack without a manifest: the source says which segments there are, the pack which of them it has.
     pub(super) fn without_manifest(self) -> Result<RepairReport> {
         let versions = self.versions();
+        let named = Named::read(&self.evidence, self.pack);
         let known = self.evidence.last.is_some();
         if !known && !versions.is_empty() {
             let what = "the manifest is lost, and earlier versions may have numbered the classes otherwise";
@@ -48,7 +51,8 @@ impl Repair<'_> {
         let mut found = self.survey(&lines)?;
         let segments: Option<Vec<Segment>> =
             self.segments(&lines, &mut found, &plan, detail)?.into_iter().collect();
-        let made = segments.and_then(|segments| self.published(&versions, &plan, (cut, detail), &segments));
+        let made =
+            segments.and_then(|segments| self.published(&versions, &named, &plan, (cut, detail), &segments));
         let files: Option<Vec<_>> = found.iter().map(|found| found.file.clone()).collect();
         if let (Some(manifest), Some(files)) = (&made, files) {
             let lock = Lock::new(files);
@@ -65,22 +69,23 @@ impl Repair<'_> {
         } else {
             self.withdraw();
             let what = match held(&self.unmended).is_empty() {
+                true if !known => {
+                    "the source gives other segments or labels than those that the pack's files name"
+                }
                 true => "the source gives another one than that which was published",
                 false => "it cannot be made before its segments are whole",
             };
             self.fail(MANIFEST, None, what.to_owned(), COPY);
         }
-        self.report(made.as_ref(), lines.len(), Some(plan.report))
+        let assumed_numbers = !known && made.as_ref().is_some_and(|made| !made.classes.is_empty());
+        let report = self.report(made.as_ref(), lines.len(), Some(plan.report))?;
+        Ok(RepairReport { assumed_numbers, ..report })
     }
 
     /// Returns the earlier versions that can be read; their class numbers may be those of the lost one.
-    fn versions(&self) -> Vec<Option<Manifest>> {
+    fn versions(&self) -> Vec<Manifest> {
         let files = fs::read_dir(self.pack.join("history")).into_iter().flatten().flatten();
-        files
-            .map(|file| {
-                read_table(&file.path()).ok().and_then(|text| Manifest::parse(&text, &file.path()).ok())
-            })
-            .collect()
+        files.filter_map(|file| Manifest::parse(&read_table(&file.path()).ok()?, &file.path()).ok()).collect()
     }
 
     /// Returns all good index files and indexes of good container files, with their contents, by first key.
@@ -143,22 +148,22 @@ impl Repair<'_> {
         plan.segments.iter().map(line).collect()
     }
 
-    /// Makes the manifest: the one that was published, where that is known.
+    /// Makes the manifest: the one that was published, or where nothing says which that was, one that has all segments and
+    /// labels that the pack's files name, and no others.
     fn published(
         &self,
-        versions: &[Option<Manifest>],
+        versions: &[Manifest],
+        named: &Named,
         plan: &Plan,
         (cut, detail): (CutRule, Detail),
         segments: &[Segment],
     ) -> Option<Manifest> {
-        let published = self.evidence.last.as_ref().map(|last| Digest(last.manifest));
-        let first = std::iter::once(None);
-        first.chain(versions.iter().flatten().map(Some)).find_map(|old| {
-            let before = old.map(|old| &old.classes);
-            let classes = number(before, self.options.classes.as_ref(), &plan.classes).ok()?;
-            let made = manifest(plan, old, cut, detail, classes, self.source, segments.to_vec());
-            let version = Manifest::version(made.text().as_bytes());
-            published.is_none_or(|published| published == version).then_some(made)
+        let published = self.evidence.last.as_ref().map(LastRun::version);
+        if published.is_none() && *named != Named::of(segments) {
+            return None;
+        }
+        as_published(published, versions, self.options.classes.as_ref(), &plan.classes, |old, classes| {
+            manifest(plan, old, cut, detail, classes, self.source, segments.to_vec())
         })
     }
 
@@ -181,6 +186,30 @@ impl Repair<'_> {
         };
         lines.len() == plan.segments.len()
             && lines.iter().zip(&plan.segments).all(|pair| fits(pair) == Some(true))
+    }
+}
+
+/// The segments and labels that files of a pack name: those that are damaged or missing are named by others.
+#[derive(PartialEq)]
+struct Named {
+    contents: BTreeSet<Digest>,
+    attributes: BTreeSet<Digest>,
+}
+
+impl Named {
+    fn read(evidence: &Evidence, pack: &Path) -> Self {
+        let below =
+            |folder: &str| files_below(&pack.join(folder)).into_iter().filter_map(|path| content_of(&path));
+        let mut contents: BTreeSet<Digest> = below("index").chain(below(Shard::default().name())).collect();
+        contents.extend(evidence.named());
+        Self { contents, attributes: below("attrs").collect() }
+    }
+
+    fn of(segments: &[Segment]) -> Self {
+        Self {
+            contents: segments.iter().map(|segment| segment.content).collect(),
+            attributes: segments.iter().map(|segment| segment.attributes).collect(),
+        }
     }
 }
 

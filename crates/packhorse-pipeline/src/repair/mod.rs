@@ -28,10 +28,9 @@ use crate::pack::remove_other_encodings;
 use crate::plan::{Cuts, OnError, Plan};
 use crate::progress::{Phase, Progress};
 use crate::publish::Publisher;
-use crate::rebuild::check_manifest;
 use crate::schedule::{default_threads, held};
 use crate::segment::content_of;
-use crate::verify::{FaultKind, Faults, extra_files};
+use crate::verify::{FaultKind, Faults, check_manifest, extra_files};
 
 /// How to repair.
 #[derive(Clone)]
@@ -168,7 +167,16 @@ impl Repair<'_> {
             plan = Some(scanned);
         }
         self.publisher.sync_folders()?;
-        if let Some(lock) = self.lock(&lines, &found) {
+        let lock = self.lock(&lines, &found);
+        if self.evidence.last.is_none() && held(&self.unmended).is_empty() {
+            // Nothing says that this is the manifest that was published: it must follow from the files.
+            for fault in check_manifest(self.pack)?.faults.first {
+                self.fail(MANIFEST, fault.key, fault.what, "take dataset.phm from git or from a copy");
+            }
+        }
+        // A last run that was lost is noted again where all is well, and not before: it vouches for the manifest.
+        let vouch = self.evidence.last.is_some() || held(&self.unmended).is_empty();
+        if let Some(lock) = lock.filter(|_| vouch) {
             let source = match &plan {
                 Some(plan) if self.evidence.last.is_none() => {
                     self.options.source.clone().filter(|_| self.fits(&lines, plan))
@@ -184,12 +192,6 @@ impl Repair<'_> {
             )?;
             self.note_written(written, source.is_some());
             self.one_file_each(&found, &lock);
-        }
-        if self.evidence.last.is_none() && held(&self.unmended).is_empty() {
-            // Nothing says that this is the manifest that was published: it must follow from the files.
-            for fault in check_manifest(self.pack)?.faults.first {
-                self.fail(MANIFEST, fault.key, fault.what, "take dataset.phm from git or from a copy");
-            }
         }
         self.report(Some(&manifest), lines.len(), plan.map(|plan| plan.report))
     }
@@ -212,6 +214,14 @@ impl Repair<'_> {
         let files = found.iter().filter_map(|found| found.file.as_ref());
         let contents = files.filter_map(|line| content_of(Path::new(&line.path)));
         held(&self.removed).extend(remove_other_encodings(&Shard::default(), self.pack, contents, lock));
+    }
+
+    /// Reports a folder that has the name of a file, or the other way round.
+    fn obstacle(&self, error: &Error) {
+        if let Error::File { error: packhorse_core::Error::Io { path, .. } } = error {
+            let path = path.strip_prefix(self.pack).unwrap_or(path);
+            self.fail(path, None, error.to_string(), "move away what stands in its place");
+        }
     }
 
     fn note(&self, path: PathBuf, from: MadeFrom) {
@@ -268,8 +278,16 @@ impl Repair<'_> {
             unmended,
             removed: self.removed.into_inner().unwrap_or_default(),
             extra,
+            assumed_numbers: false,
             read: self.read.load(Ordering::Relaxed),
             scan,
         })
     }
+}
+
+/// Returns whether a folder stands where a file belongs, or the other way round.
+fn in_the_way(error: &Error) -> bool {
+    use std::io::ErrorKind::{IsADirectory, NotADirectory};
+    matches!(error, Error::File { error: packhorse_core::Error::Io { source, .. } }
+        if matches!(source.kind(), IsADirectory | NotADirectory))
 }

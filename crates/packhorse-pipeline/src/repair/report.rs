@@ -21,6 +21,8 @@ pub struct RepairReport {
     pub removed: Vec<PathBuf>,
     /// Files that no version knows; they stay.
     pub extra: Vec<PathBuf>,
+    /// Whether the manifest was made again and nothing but the options says how its classes are numbered.
+    pub assumed_numbers: bool,
     /// Bytes of payload that were read from the source.
     pub read: u64,
     /// What the scan has to say, where the source was scanned.

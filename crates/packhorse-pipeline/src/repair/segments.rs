@@ -10,7 +10,7 @@ use packhorse_shard::Shard;
 use rayon::Scope;
 
 use super::survey::{Found, Line};
-use super::{CHANGED, MadeFrom, Phase, Repair, difference};
+use super::{CHANGED, MadeFrom, Phase, Repair, difference, in_the_way};
 use crate::error::{Error, Result};
 use crate::pack::{Write, Writing, WrittenSegment};
 use crate::plan::{Plan, PlannedSegment};
@@ -74,6 +74,10 @@ impl Repair<'_> {
                 };
                 match mended {
                     Ok(mended) => Ok(mended.unwrap_or_else(|| (found.clone(), None))),
+                    Err(error) if in_the_way(&error) => {
+                        self.obstacle(&error);
+                        Ok((found.clone(), None))
+                    }
                     // The others may be mended all the same.
                     Err(error @ (Error::Refused { .. } | Error::Source(_))) => {
                         self.fail(self.broken_file(line, found), None, error.to_string(), CHANGED);
@@ -106,6 +110,10 @@ impl Repair<'_> {
     }
 
     fn segment<'s>(&self, job: &Job<'s>, reading: &Scope<'s>) -> Result<Outcome> {
+        if job.found.file.is_some() && !job.found.index {
+            // Its place is taken, and that is said already.
+            return Ok(None);
+        }
         let index = match job.line.content {
             Some(content) if job.found.index => {
                 let path = self.pack.join(index_path(content));

@@ -4,7 +4,7 @@ use packhorse_core::{Checked, Container, Digest};
 use packhorse_manifest::{LockLine, SampleLine, Segment, attributes_path, index_path};
 use packhorse_shard::Shard;
 
-use super::{MadeFrom, Phase, Repair};
+use super::{MadeFrom, Phase, Repair, in_the_way};
 use crate::error::Result;
 use crate::schedule::{heaviest_first, pool};
 use crate::segment::{check_attributes, check_index, read_table};
@@ -61,8 +61,11 @@ impl Repair<'_> {
         let mut index = read_table(&self.pack.join(index_path(content))).ok();
         index = index.filter(|bytes| check_index(bytes) == Some(content));
         if let (Some((_, bytes)), None) = (&file, &index) {
-            self.put(&index_path(content), bytes, MadeFrom::Container)?;
-            index = Some(bytes.clone());
+            match self.put(&index_path(content), bytes, MadeFrom::Container) {
+                Ok(()) => index = Some(bytes.clone()),
+                Err(error) if in_the_way(&error) => self.obstacle(&error),
+                Err(error) => return Err(error),
+            }
         }
         let columns = match (&index, line.attributes) {
             (Some(index), Some(attributes)) => self.has_columns(index, attributes),

@@ -334,6 +334,15 @@ fn check_lock_file(pack: &Pack, files: &BTreeSet<PathBuf>, faults: &mut Faults) 
             Ok(Some(last)) if last.lock != Digest::of(&text).0 => {
                 faults.add(lock_fault(path, "is not the one that was published".into()));
             }
+            Ok(Some(last)) if !last.precedes(Manifest::version(pack.manifest_text()), pack.path()) => {
+                let what = format!(
+                    "is not the one that was published, {}, nor a later one (where it is right, as after a checkout of \
+                     another branch, remove derived/last)",
+                    last.version()
+                );
+                let path = Some(pack.path().join(MANIFEST));
+                faults.add(Fault { kind: FaultKind::Manifest, path, key: None, offset: None, what });
+            }
             Ok(_) => {}
             Err(error) => faults.add(lock_fault(LastRun::path(pack.path()), error.to_string())),
         }

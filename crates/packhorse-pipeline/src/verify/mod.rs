@@ -2,6 +2,7 @@
 
 mod extra;
 mod full;
+mod manifest;
 mod part;
 mod source;
 
@@ -16,6 +17,7 @@ use sha2::Digest as _;
 
 pub(crate) use extra::extra_files;
 pub use full::{verify, verify_lock};
+pub use manifest::{ManifestCheck, check_manifest};
 pub use part::{verify_quick, verify_sample};
 pub use source::verify_source;
 

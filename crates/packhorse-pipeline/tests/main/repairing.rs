@@ -357,8 +357,8 @@ fn several_damages_are_mended_at_once() {
         ("manifest and all index files", [all("index/"), vec!["dataset.phm".into()]].concat()),
         ("manifest and last run", vec!["dataset.phm".into(), "derived/last".into()]),
         (
-            "manifest, lock, last run and attributes",
-            [all("attrs/"), vec!["dataset.phm".into(), "derived/last".into(), "shard.sha256".into()]]
+            "manifest, lock, last run and index files",
+            [all("index/"), vec!["dataset.phm".into(), "derived/last".into(), "shard.sha256".into()]]
                 .concat(),
         ),
         (
@@ -539,6 +539,58 @@ fn a_lost_manifest_is_that_which_was_published_or_none() {
     assert!(packed.at("stray").exists());
 }
 
+/// Without manifest and last run, what files of the pack name is all that is known of it.
+#[test]
+fn where_nothing_says_what_was_published_no_source_decides() {
+    let packed = Packed::many();
+    let (shards, attrs) = (packed.named("shard/"), packed.named("attrs/"));
+    let lost = ["dataset.phm".to_owned(), "derived/last".to_owned()];
+    let with = |more: &[&String]| lost.iter().chain(more.iter().copied()).cloned().collect::<Vec<_>>();
+    let index = shards[0].replace("shard/", "index/").replace(".phs", ".phi");
+    let lock = "shard.sha256".to_owned();
+    let refused = |names: &[String], what: &str| {
+        names.iter().for_each(|name| damage(&packed.at(name), None));
+        let before = packed.now();
+        let options = packed.repair_options();
+        let source = Tree::open(packed.place.at("src"), &packed.options).unwrap();
+        if let Ok(report) = repair(&source, packed.place.at("pack"), &options, &()) {
+            assert!(report.version.is_none() && !report.unmended.is_empty(), "{what}: {report:?}");
+        }
+        let now = packed.now();
+        let kept =
+            |name: &Vec<u8>| now.get(name) == before.get(name) || packed.good.get(name) == now.get(name);
+        assert!(now.keys().chain(before.keys()).all(kept), "{what}: files other than the pack's own");
+        assert!(!packed.at("dataset.phm").exists() && !packed.at("derived/last").exists(), "{what}");
+        packed.restore();
+    };
+    refused(&with(&[&attrs[0]]), "labels that nothing names");
+    refused(&with(&[&lock, &shards[0], &index]), "a segment that nothing names");
+
+    let victim = packed.place.at("src").join(&packed.long_keys_of(&shards[0])[0]);
+    let good = fs::read(&victim).unwrap();
+    flip(&victim, 5);
+    refused(&with(&[&shards[0]]), "other bytes in the source");
+    fs::remove_file(&victim).unwrap();
+    refused(&with(&[]), "a file less in the source");
+    fs::write(&victim, good).unwrap();
+    fs::write(packed.place.at("src/c0/extra"), "more").unwrap();
+    refused(&with(&[]), "a file more in the source");
+    fs::remove_dir_all(packed.place.at("src")).unwrap();
+    packhorse_testkit::tree(&packed.place.at("src"), &fill(9, 300));
+    refused(&with(&[]), "another source");
+}
+
+#[test]
+fn a_last_run_is_not_noted_for_a_manifest_that_does_not_follow() {
+    let packed = Packed::many();
+    let text = String::from_utf8(packed.bytes("dataset.phm").to_vec()).unwrap();
+    fs::write(packed.at("dataset.phm"), text.replace("class 1 c1", "class 1 d1")).unwrap();
+    fs::remove_file(packed.at("derived/last")).unwrap();
+    let (report, _) = packed.repair();
+    assert!(!report.unmended.is_empty());
+    assert!(!packed.at("derived/last").exists());
+}
+
 #[test]
 fn a_wrong_number_of_a_class_without_samples_is_not_taken_for_a_version() {
     let mut packed = Packed::many();
@@ -567,6 +619,23 @@ fn options_are_remembered_only_where_they_give_the_pack() {
     let (report, _) = packed.repair();
     assert_eq!(report.mended[0].from, MadeFrom::Options);
     packed.is_good("derived/last");
+}
+
+#[test]
+fn a_folder_in_the_place_of_a_file_is_named_and_the_rest_is_mended() {
+    let packed = Packed::many();
+    for folder in ["index/", "attrs/", "shard/"] {
+        let names = packed.named(folder);
+        names[..2].iter().for_each(|name| damage(&packed.at(name), None));
+        fs::create_dir_all(packed.at(&names[0]).join("x")).unwrap();
+        let (report, _) = packed.repair();
+        let [failure] = &report.unmended[..] else { panic!("{folder}: {report:?}") };
+        assert_eq!(failure.path, Path::new(&names[0]));
+        assert!(packed.at(&names[1]).is_file());
+        fs::remove_dir_all(packed.at(&names[0])).unwrap();
+        assert_eq!(packed.repair().0.unmended, []);
+        packed.is_good(folder);
+    }
 }
 
 #[test]
