@@ -6,6 +6,7 @@ mod fail;
 mod print;
 #[cfg(test)]
 mod reference;
+mod write;
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,12 +1,11 @@
-use std::io::IoSlice;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::CommandFactory;
-use packhorse::{AtomicFile, Disk};
+use packhorse::errors::FileError;
 
 use crate::args::{Arguments, Completions, Man};
-use crate::print;
+use crate::{print, write};
 
 pub(crate) fn completions(args: &Completions) -> Result<ExitCode> {
     let mut script = Vec::new();
@@ -16,7 +15,7 @@ pub(crate) fn completions(args: &Completions) -> Result<ExitCode> {
 }
 
 pub(crate) fn man(args: &Man) -> Result<ExitCode> {
-    std::fs::create_dir_all(&args.dir)?;
+    std::fs::create_dir_all(&args.dir).map_err(FileError::io("create", &args.dir))?;
     let mut command = Arguments::command();
     command.build();
     page(args, &command)?;
@@ -29,9 +28,8 @@ fn page(args: &Man, command: &clap::Command) -> Result<()> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
     let path = args.dir.join(format!("{name}.1"));
-    let mut file = AtomicFile::create(&Disk, path.with_extension("1.partial"))?;
-    file.write(&mut [IoSlice::new(&page)])?;
-    file.commit(&path)?;
+    write::check(&path, None)?;
+    write::file(&path, &page)?;
     for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
         self::page(args, below)?;
     }

@@ -88,3 +88,35 @@ fn shells_and_man_get_what_they_need() {
         "{pages:?}"
     );
 }
+
+/// Only below the test's own folder: what is no file must not be replaced.
+#[test]
+fn a_page_takes_the_place_of_nothing_but_a_file() {
+    let sealed = sealed();
+    assert!(sealed.shell("mkfifo pipe; ln -s target link; mkdir folder").code == Some(0));
+    let before = packhorse_testkit::read(&sealed.at("p"), &[]);
+    for (place, why) in [
+        ("pipe", "is no regular file"),
+        ("link", "is no regular file"),
+        ("folder", "is no regular file"),
+        ("p/dataset.phm", "lies in the pack"),
+        ("p/report.html", "lies in the pack"),
+        ("nowhere/report.html", "No such file or directory"),
+    ] {
+        sealed.run(&["stat", "p", "--html", place]).says(2, &[], &[place.split('/').next().unwrap(), why]);
+    }
+    assert!(
+        sealed.shell("test -p pipe -a -L link -a -d folder -a ! -e target -a ! -e nowhere").code == Some(0)
+    );
+    assert!(packhorse_testkit::read(&sealed.at("p"), &[]) == before);
+    fs::write(sealed.at("old.html"), "old").unwrap();
+    sealed.run(&["stat", "p", "--html", "old.html", "-q"]).says(0, &[], &[]);
+    assert!(fs::read_to_string(sealed.at("old.html")).unwrap().starts_with("<!doctype html>"));
+    let mode = sealed.shell("umask 027; \"$packhorse\" stat p -q --html new.html; stat -c %a new.html");
+    assert!(mode.out.ends_with("640\n"), "{mode:?}");
+
+    sealed.shell("mkdir man; mkfifo man/packhorse-cat.1; touch file");
+    sealed.run(&["man", "man"]).says(2, &[], &["packhorse-cat.1 is there, and is no regular file"]);
+    sealed.run(&["man", "file"]).says(2, &[], &["cannot create file: "]);
+    assert!(sealed.shell("test -p man/packhorse-cat.1").code == Some(0));
+}

@@ -131,9 +131,20 @@ impl<'f> Members<'f> {
             self.skip_sparse_headers(header)?;
         }
         let name = extension.name(header);
-        // GNU tar and Python have it that a hard link has no payload, whatever its size.
-        let size = if kind == b'1' { 0 } else { extension.size.unwrap_or(header_size) };
+        let said = extension.size.unwrap_or(header_size);
         let byte = self.at;
+        let size = match kind {
+            // GNU tar and Python have it that these have no payload, whatever their size.
+            b'1' | b'5' => 0,
+            b'2' | b'3' | b'4' | b'6' if said > 0 => {
+                return Err(format!(
+                    "member {} at byte {byte} is a link or device of {said} bytes: programs differ in whether the next \
+                     header follows these, so pack the tar again",
+                    encode_text(&name, "")
+                ));
+            }
+            _ => said,
+        };
         self.skip(size).map_err(|left| {
             let name = encode_text(&name, "");
             format!("cut short: member {name} at byte {byte} needs {size} bytes, {left} follow")

@@ -143,7 +143,7 @@ pub(super) fn value(kind: ColumnType, text: &str) -> Result<Value, String> {
     let value = match kind {
         ColumnType::String => Some(Value::string(text)),
         ColumnType::Int => text.trim().parse().ok().map(Value::Int),
-        ColumnType::Float => text.trim().parse().ok().and_then(Value::float),
+        ColumnType::Float => float(text.trim()).and_then(Value::float),
         ColumnType::Bool => match &*text.trim().to_ascii_lowercase() {
             "true" | "1" => Some(Value::Bool(true)),
             "false" | "0" => Some(Value::Bool(false)),
@@ -159,4 +159,10 @@ pub(super) fn value(kind: ColumnType, text: &str) -> Result<Value, String> {
         };
         format!("{text:?} is no {kind}")
     })
+}
+
+/// Reads a number; `None` where it is too large, which is not the infinity that some write as `inf`.
+fn float(text: &str) -> Option<f64> {
+    let number: f64 = text.parse().ok()?;
+    (number.is_finite() || !text.contains(|c: char| c.is_ascii_digit())).then_some(number)
 }

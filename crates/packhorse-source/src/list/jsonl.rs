@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;
 
@@ -51,20 +51,21 @@ impl Jsonl {
     /// Reads the whole list once, for the names of its columns and the types that their values have.
     pub(super) fn open(path: &Path, options: &SourceOptions) -> Result<Self> {
         let mut header: Vec<String> = Vec::new();
-        let mut kinds: Vec<Option<ColumnType>> = Vec::new();
+        let mut kinds: Vec<Kind> = Vec::new();
+        let mut known: HashMap<String, usize> = HashMap::new();
         each_line(path, &mut |_, line| {
             // What is no object is reported when the line is read for its file.
             for (name, raw) in serde_json::from_slice::<Object<'_>>(line).unwrap_or_default().0 {
                 if header.len() > MOST {
                     break;
                 }
-                let at = header.iter().position(|known| *known == name).unwrap_or_else(|| {
+                let found = Kind::of(raw.get());
+                if let Some(at) = known.get(&name) {
+                    kinds[*at] = kinds[*at].and(found);
+                } else {
+                    known.insert(name.clone(), header.len());
                     header.push(name);
-                    kinds.push(None);
-                    header.len() - 1
-                });
-                if let Some(found) = kind(raw.get()) {
-                    kinds[at] = Some(kinds[at].map_or(found, |known| common(known, found)));
+                    kinds.push(found);
                 }
             }
             Ok(())
@@ -73,7 +74,7 @@ impl Jsonl {
         if header.is_empty() {
             return Err(fail("0 samples: no line of the list is a JSON object".into()));
         }
-        let kind = |i: usize| kinds.get(i).copied().flatten().unwrap_or(ColumnType::String);
+        let kind = |i: usize| kinds.get(i).map_or(ColumnType::String, |kind| kind.column());
         let columns = Columns::new(&header, options, &kind).map_err(|error| fail(error.to_string()))?;
         Ok(Self { header, columns })
     }
@@ -114,24 +115,55 @@ impl Jsonl {
     }
 }
 
-/// Returns the type of a JSON value; `None` for null.
-fn kind(raw: &str) -> Option<ColumnType> {
-    match raw.as_bytes().first()? {
-        b'n' => None,
-        b't' | b'f' => Some(ColumnType::Bool),
-        b'-' | b'0'..=b'9' if raw.parse::<i64>().is_ok() => Some(ColumnType::Int),
-        b'-' | b'0'..=b'9' if raw.bytes().any(|b| matches!(b, b'.' | b'e' | b'E')) => Some(ColumnType::Float),
-        // A string, or what no number of 64 bits holds: as it is written.
-        _ => Some(ColumnType::String),
-    }
+/// What kind of value a column has in all lines so far.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// None but null.
+    Null,
+    Bool,
+    /// Whole numbers that a float holds as well.
+    Int,
+    /// Whole numbers of 64 bits, of which a float would change some.
+    WideInt,
+    Float,
+    /// A string, or what no number of 64 bits holds: as it is written.
+    Text,
 }
 
-/// Returns the type that takes values of both.
-fn common(a: ColumnType, b: ColumnType) -> ColumnType {
-    match (a, b) {
-        (a, b) if a == b => a,
-        (ColumnType::Int, ColumnType::Float) | (ColumnType::Float, ColumnType::Int) => ColumnType::Float,
-        _ => ColumnType::String,
+impl Kind {
+    fn of(raw: &str) -> Self {
+        match raw.as_bytes().first() {
+            Some(b'n') => Self::Null,
+            Some(b't' | b'f') => Self::Bool,
+            Some(b'-' | b'0'..=b'9') => match raw.parse::<i64>() {
+                Ok(number) if number.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS => Self::Int,
+                Ok(_) => Self::WideInt,
+                Err(_) if !raw.contains(['.', 'e', 'E']) => Self::Text,
+                Err(_) if raw.parse::<f64>().is_ok_and(f64::is_finite) => Self::Float,
+                Err(_) => Self::Text,
+            },
+            _ => Self::Text,
+        }
+    }
+
+    /// Returns the kind that takes the values of both.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (a, b) if a == b => a,
+            (Self::Null, kind) | (kind, Self::Null) => kind,
+            (Self::Int, Self::WideInt) | (Self::WideInt, Self::Int) => Self::WideInt,
+            (Self::Int, Self::Float) | (Self::Float, Self::Int) => Self::Float,
+            _ => Self::Text,
+        }
+    }
+
+    fn column(self) -> ColumnType {
+        match self {
+            Self::Bool => ColumnType::Bool,
+            Self::Int | Self::WideInt => ColumnType::Int,
+            Self::Float => ColumnType::Float,
+            Self::Null | Self::Text => ColumnType::String,
+        }
     }
 }
 

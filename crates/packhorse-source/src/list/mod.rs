@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use packhorse_core::{Digest, Value, encode_text};
 use rayon::prelude::*;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use self::columns::Columns;
@@ -22,7 +22,7 @@ use self::jsonl::Jsonl;
 use self::lines::Lines;
 pub(crate) use self::lines::is_checksum;
 use self::table::Table;
-use crate::files::{Files, blob, identity, kind, open_source_file, tidy};
+use crate::files::{Files, blob, identity, kind, open_source_file, size, stamp, tidy};
 use crate::naming::Naming;
 use crate::source::reason;
 use crate::{
@@ -33,6 +33,8 @@ use crate::{
 /// A list as a source: it names files, and says what is known of them.
 pub(crate) struct List {
     path: PathBuf,
+    /// How the list looked before it was read for the first time: its columns may come from one reading, its lines from another.
+    stat: Stat,
     format: Format,
     files: Files,
     rules: Rules,
@@ -70,6 +72,7 @@ const LONGEST: u64 = 16 << 20;
 
 impl List {
     pub(crate) fn open(path: &Path, format: SourceFormat, options: &SourceOptions) -> Result<Self> {
+        let stat = open_source_file(path)?.1;
         let above = path.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new("."));
         let files = Files::open(options.root.clone().unwrap_or_else(|| above.to_owned()))?;
         let format = match format {
@@ -91,7 +94,7 @@ impl List {
         // Who lists a hidden file means it.
         let rules = Rules::new(&options.include, &options.exclude, true).map_err(Error::Option)?;
         let (require, suffix) = (options.require.clone(), options.path_suffix.clone());
-        Ok(Self { path: path.to_owned(), format, files, rules, naming, places, suffix, require })
+        Ok(Self { path: path.to_owned(), stat, format, files, rules, naming, places, suffix, require })
     }
 
     /// Makes entries of lines whose files are there.
@@ -190,7 +193,7 @@ impl List {
 
     /// Counts the files below the root that no line names.
     fn find_unlisted(&self, listed: &HashSet<u128>, report: &mut Report) {
-        let list = open_source_file(&self.path).ok().map(|(_, stat)| identity(&stat));
+        let list = identity(&self.stat);
         let plain = Rules::new(&[], &[], false);
         let (root, rules) = (&self.files.root, plain.as_ref().unwrap_or(&self.rules));
         let below = |path: &Path| path.strip_prefix(root).map(Path::to_owned).unwrap_or_default();
@@ -200,7 +203,7 @@ impl List {
         });
         for entry in kept.flatten().filter(|entry| entry.file_type().is_file()) {
             let path = below(entry.path());
-            let is_list = || self.files.stat(&*path).is_ok_and(|stat| Some(identity(&stat)) == list);
+            let is_list = || self.files.stat(&*path).is_ok_and(|stat| identity(&stat) == list);
             if !listed.contains(&short(path.as_os_str().as_bytes())) && !is_list() {
                 report.unlisted.add(path);
             }
@@ -285,6 +288,10 @@ impl Source for List {
             Ok(())
         })?;
         self.take(waiting, &mut report, sink)?;
+        let now = open_source_file(&self.path)?.1;
+        if (stamp(&now), size(&now)) != (stamp(&self.stat), size(&self.stat)) {
+            return Err(Error::NoSource(Failure::new(&self.path, "the list changed while it was read")));
+        }
         report.remarks = remarks;
         self.find_unlisted(&listed, &mut report);
         Ok(report)

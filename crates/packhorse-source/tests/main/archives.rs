@@ -335,6 +335,36 @@ fn what_is_no_file_is_refused_by_name() {
     assert_eq!(failed, ["member a/real at byte 1536: is a sparse file: pack the tar again without --sparse"]);
 }
 
+/// A folder or a hard link that says to have bytes has none, as GNU tar and Python have it; of links and devices those two say
+/// different things.
+#[test]
+fn headers_that_say_to_have_payload_and_have_none_hide_no_member() {
+    let lying = |kind: EntryType| {
+        let mut header = header(Dialect::Ustar, kind, 1024);
+        header.set_path("x").unwrap();
+        header.set_cksum();
+        let follows = tar(Dialect::Ustar, &[("cat/1", "one"), ("cat/2", "two")]);
+        [&header.as_bytes()[..], &follows].concat()
+    };
+    let skip = SourceOptions { links: Links::Skip, ..plain() };
+    for kind in [EntryType::Directory, EntryType::Link] {
+        let (samples, failed, _) = tar_of(lying(kind), &skip);
+        assert_eq!(
+            (samples, failed),
+            (vec!["cat/1=one".to_owned(), "cat/2=two".to_owned()], vec![]),
+            "{kind:?}"
+        );
+    }
+    for kind in [EntryType::Symlink, EntryType::Char, EntryType::Block, EntryType::Fifo] {
+        let (samples, failed, _) = tar_of(lying(kind), &skip);
+        assert!(samples.is_empty() && failed.len() == 1, "{kind:?}: {samples:?} {failed:?}");
+        assert!(
+            failed[0].starts_with("member x at byte 512 is a link or device of 1024 bytes"),
+            "{failed:?}"
+        );
+    }
+}
+
 #[test]
 fn global_headers_and_large_numbers_are_understood() {
     let mut global = Builder::new(Vec::new());

@@ -69,6 +69,88 @@ fn a_quote_that_is_never_closed_swallows_nothing_silently() {
     }
 }
 
+/// A quote that is not closed ends at the next one, and must not take the lines between along.
+#[test]
+fn text_after_a_quote_that_closes_is_an_error_of_its_line() {
+    let place = three();
+    for (text, samples, failed) in [
+        ("path,class\n\"cat/1\",\"cat\"x\ncat/2,cat\n", 1, "line 2: text follows the quote that closes"),
+        (
+            "path,class\ncat/1,\"cat\ncat/2,cat\n\"dog/3\",dog\n",
+            0,
+            "line 2: text follows the quote that closes, on line 4: is one missing before?",
+        ),
+        ("path,class\r\"cat/1\" ,cat\rcat/2,cat\r", 1, "line 2: text follows the quote that closes"),
+        (
+            "path,class\n\"cat/1\",cat\n\"cat/2\"\"\",\"cat\"\ndog/3,\n",
+            2,
+            "line 3: cat/2\": there is no such file in ",
+        ),
+    ] {
+        let (found, report) = place.list("list.csv", text, &plain());
+        let all = failures(&report);
+        assert!(
+            found.len() == samples && all.len() == 1 && all[0].starts_with(failed),
+            "{text:?}: {found:?} {all:?}"
+        );
+    }
+    let header = place.refused("list.csv", "\"path\"x,class\ncat/1,cat\n", &plain());
+    assert!(header.ends_with("line 1: text follows the quote that closes"), "{header}");
+    let long = format!("path,class\ncat/1,\"{}", "cat/2,x\n".repeat(3 << 20));
+    place.write("list.csv", long);
+    let source = packhorse_source::open(&place.at("list.csv"), &plain()).unwrap();
+    let error = source.scan(&place.at(""), &mut |_| Ok(())).unwrap_err().to_string();
+    assert!(error.ends_with("line 2: is longer than 16777216 bytes: is a quote never closed?"), "{error}");
+}
+
+#[test]
+fn a_list_that_changes_between_its_readings_is_noticed() {
+    let place = three();
+    for (name, before, after) in [
+        (
+            "list.jsonl",
+            "{\"path\":\"cat/1\",\"label\":\"cat\"}\n",
+            "{\"path\":\"cat/2\",\"label\":\"cat\"}\n",
+        ),
+        ("list.csv", "path,class\ncat/1,cat\n", "class,path\ncat/1,cat\n"),
+        ("list.txt", "cat/1 cat\n", "cat/1 dog\n"),
+    ] {
+        place.write(name, before);
+        let source = packhorse_source::open(&place.at(name), &plain()).unwrap();
+        // A time of the file system's clock, which ticks slowly.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        place.write(name, after);
+        let error = source.scan(&place.at(""), &mut |_| Ok(())).unwrap_err().to_string();
+        assert!(error.ends_with("the list changed while it was read"), "{error}");
+    }
+}
+
+#[test]
+fn no_number_is_changed_by_its_column() {
+    let place = three();
+    let text = concat!(
+        r#"{"path":"cat/1","id":9007199254740993,"wide":9007199254740993,"sum":1,"big":1,"huge":1e999,"none":null}"#,
+        "\n",
+        r#"{"path":"cat/2","id":2,"wide":0.5,"sum":0.5,"big":18446744073709551616,"huge":2.5}"#,
+        "\n",
+    );
+    let (samples, report) = place.list("list.jsonl", text, &plain());
+    assert_eq!(
+        samples,
+        [
+            "cat/1 big=1,huge=1e999,id=i:9007199254740993,sum=f:1,wide=9007199254740993 data=a",
+            "cat/2 big=18446744073709551616,huge=2.5,id=i:2,sum=f:0.5,wide=0.5 data=b",
+        ]
+    );
+    assert_eq!(failures(&report), [""; 0]);
+    let types = [("huge".to_owned(), ColumnType::Float)].into();
+    let (_, report) = place.list("list.jsonl", text, &SourceOptions { types, ..plain() });
+    assert_eq!(failures(&report), ["line 1: column huge: \"1e999\" is no number"]);
+    let types = [("x".to_owned(), ColumnType::Float)].into();
+    let (samples, _) = place.list("list.csv", "path,x\ncat/1,-inf\n", &SourceOptions { types, ..plain() });
+    assert_eq!(samples, ["cat/1 x=f:-inf data=a"]);
+}
+
 #[test]
 fn each_bad_line_is_named_with_its_number() {
     let place = three();
@@ -241,7 +323,7 @@ fn columns_are_found_named_and_refused() {
             SourceOptions { types: [("x".to_owned(), ColumnType::Int)].into(), ..plain() },
             "the list has only the columns \"path\"",
         ),
-        ("a.csv", &format!("path{}\n", ",x".repeat(5000)), plain(), "5001 columns are more than 4096"),
+        ("a.csv", &format!("path{}\n", ",x".repeat(5000)), plain(), "line 1: has more than 4096 fields"),
         ("a.jsonl", "1\n", plain(), "0 samples: no line of the list is a JSON object"),
         ("a.json", "[]", plain(), "one object a line"),
         ("a.bin", "x", plain(), "say what it is with --from"),

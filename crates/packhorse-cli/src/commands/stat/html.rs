@@ -1,12 +1,11 @@
 use std::collections::BTreeMap;
-use std::io::IoSlice;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use minijinja::{Environment, Value, context};
-use packhorse::{AtomicFile, Disk, Images, Label, SheetImage, Stat, path_text};
+use packhorse::{Images, Label, SheetImage, Stat, path_text};
 
 use super::{name_text, orientation};
 use crate::print::{bytes, count, counted};
@@ -15,16 +14,8 @@ use crate::print::{bytes, count, counted};
 const ROWS: usize = 300;
 
 /// Writes a page that needs nothing beside itself: no script, no file, no network.
-pub(super) fn write(stat: &Stat, pack: &Path, path: &Path) -> Result<()> {
-    let page = render(stat, pack)?;
-    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let temporary = folder.join(format!(".packhorse-stat-{}.html", std::process::id()));
-    let mut file = AtomicFile::create(&Disk, temporary)?;
-    file.write(&mut [IoSlice::new(page.as_bytes())])?;
-    Ok(file.commit(path)?)
-}
-
-fn render(stat: &Stat, pack: &Path) -> Result<String> {
+/// Makes the page: a self-contained HTML document.
+pub(super) fn page(stat: &Stat, pack: &Path) -> Result<String> {
     let mut environment = Environment::new();
     environment.add_template("report.html", include_str!("report.html")).context("the page's template")?;
     let template = environment.get_template("report.html").context("the page's template")?;

@@ -9,6 +9,7 @@ use packhorse::{Check, StatOptions, encode_text};
 
 use crate::args::{self, Format, Stat};
 use crate::print::{self, Shown};
+use crate::write;
 
 pub(crate) fn run(args: &Stat) -> Result<ExitCode> {
     let check = match args.check {
@@ -24,12 +25,15 @@ pub(crate) fn run(args: &Stat) -> Result<ExitCode> {
         listed: args.list,
         threads: args.threads,
     };
+    if let Some(path) = &args.html {
+        write::check(path, Some(&args.pack))?;
+    }
     let shown = Shown::new(args.quiet);
     let stat = packhorse::stat(&args.pack, &options, &shown);
     shown.finish();
     let stat = stat?;
     if let Some(path) = &args.html {
-        html::write(&stat, &args.pack, path)?;
+        write::file(path, html::page(&stat, &args.pack)?.as_bytes())?;
     }
     match args.format {
         Format::Json => print::json(&json::report(&stat))?,
