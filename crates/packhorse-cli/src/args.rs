@@ -82,14 +82,15 @@ pub(crate) struct Pack {
 }
 
 /// How a source becomes samples
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default, PartialEq)]
 #[command(next_help_heading = "Source")]
 pub(crate) struct SourceArgs {
     /// What the source is [default: told by its content and name]
     #[arg(long, value_enum, value_name = "KIND")]
     pub(crate) from: Option<From>,
     /// Where classes come from: the top folder, below that of the split (`folder`), a column of a list (`column:NAME`) or
-    /// nowhere (`none`) [default: the column class or label of a list, else folder]
+    /// nowhere (`none`) [default: folder; for a list that is no list of
+    /// checksums its column class, label, category or class_name, or its label]
     #[arg(long, value_name = "FROM")]
     pub(crate) labels: Option<Labels>,
     /// Where splits come from: the top folder (`folder`), a column (`column:NAME`), nowhere (`none`), or a hash of the key:
@@ -107,7 +108,7 @@ pub(crate) struct SourceArgs {
     /// Files that share a path up to the first dot of their name are one sample, with a field for each extension
     #[arg(long)]
     pub(crate) group: bool,
-    /// Fields that each grouped sample must have, such as jpg,json; others are errors
+    /// Fields that each grouped sample must have, such as jpg,json; a sample without one is an error
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     pub(crate) require: Vec<String>,
     /// Take only files that match; `*.png` matches in every folder, `train/**` from the top. May be repeated

@@ -27,8 +27,12 @@ pub(crate) fn note(text: &str) {
 /// Writes data to standard output.
 pub(crate) fn data(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(no_output)
+}
+
+/// Says that it was standard output that could not be written.
+pub(crate) fn no_output(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
 }
 
 /// Writes a JSON value and a line end to standard output.

@@ -57,6 +57,8 @@ pub fn thumbnail(bytes: &[u8], side: u32) -> Option<Thumbnail> {
     if side == 0 || pixels > MOST_PIXELS || empty {
         return None;
     }
+    // Decoded, and once more in the colours of the page.
+    let _room = raster::room_for(8 * u64::from(facts.width) * u64::from(facts.height));
     let mut image = read(bytes, facts.format)?;
     if image.width().max(image.height()) > side {
         image = image.thumbnail(side, side);

@@ -1,8 +1,9 @@
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use packhorse_core::{Digest, encode_text};
 use packhorse_manifest::Manifest;
+use packhorse_source::JsonObject;
 
 use crate::error::{Error, Result};
 use crate::segment::read_table;
@@ -25,8 +26,9 @@ pub fn read_classes(path: &Path) -> Result<Classes> {
     };
     let name = |name: String| name.into_bytes().into_boxed_slice();
     let mut classes: Classes = match bytes.trim_ascii_start().first() {
-        Some(b'{') => serde_json::from_slice::<BTreeMap<String, u32>>(bytes)
+        Some(b'{') => serde_json::from_slice::<JsonObject<u32>>(bytes)
             .map_err(|error| refused(error.to_string()))?
+            .0
             .into_iter()
             .map(|(class, number)| (number, name(class)))
             .collect(),
@@ -76,10 +78,16 @@ pub(crate) fn number(
             ));
         }
         let known: HashSet<_> = pinned.iter().map(|(_, class)| class).collect();
-        if let Some(class) = found.iter().find(|class| !known.contains(class)) {
-            let what =
-                format!("class {} has samples, and --classes has no number for it", encode_text(class, ""));
-            return Err(Error::refused(what, "add it to the file"));
+        let lacking: Vec<_> = found.iter().filter(|class| !known.contains(class)).collect();
+        if !lacking.is_empty() {
+            let names: Vec<_> = lacking.iter().take(10).map(|class| encode_text(class, "")).collect();
+            let more = if lacking.len() > names.len() { ", ..." } else { "" };
+            let what = format!(
+                "--classes has no number for {} of the classes that have samples: {}{more}",
+                lacking.len(),
+                names.join(", ")
+            );
+            return Err(Error::refused(what, "add them to the file"));
         }
         return Ok(pinned.clone());
     }
@@ -87,6 +95,20 @@ pub(crate) fn number(
     let next = classes.last().map_or(0, |(index, _)| index.saturating_add(1));
     classes.extend((next..).zip(found.difference(&known).cloned()));
     Ok(classes)
+}
+
+/// Says where classes that are named by numbers get others than their names say.
+pub(crate) fn remark(old: Option<&Classes>, pinned: Option<&Classes>, classes: &Classes) -> Option<String> {
+    let other = |(number, name): &&(u32, Box<[u8]>)| {
+        let named = std::str::from_utf8(name).ok().and_then(|name| name.parse::<u32>().ok());
+        named.is_some_and(|named| named != *number)
+    };
+    let (number, name) = classes.iter().find(other).filter(|_| old.is_none() && pinned.is_none())?;
+    Some(format!(
+        "classes are numbered in byte order of their names: the class {} has the number {number}; --classes FILE, in a new \
+         pack, gives others",
+        encode_text(name, "")
+    ))
 }
 
 /// Finds the manifest that was published, where its digest is known: of those that `make` makes with the class numbers of a

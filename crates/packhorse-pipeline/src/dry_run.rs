@@ -3,6 +3,7 @@ use std::path::Path;
 use packhorse_source::{Entry, Failure, Source};
 use rayon::prelude::*;
 
+use crate::classes::{number, remark};
 use crate::error::{Error, Result};
 use crate::output::free_bytes;
 use crate::pack::PackOptions;
@@ -24,12 +25,16 @@ pub fn dry_run(
     progress: &dyn Progress,
 ) -> Result<DryRun> {
     let spool = tempfile::tempdir().map_err(Error::io("create a folder in", &std::env::temp_dir()))?;
-    let old = out.and_then(|out| packhorse_reader::Pack::open(out).ok()).map(|pack| pack.manifest().cut);
-    let cut = options.cut.or(old).unwrap_or_default();
-    let plan = Plan::scan(source, Cuts::Rule(cut), spool.path(), options.on_error, progress)?;
+    let old = out.and_then(|out| packhorse_reader::Pack::open(out).ok()).map(|pack| pack.manifest().clone());
+    let cut = options.cut.or(old.as_ref().map(|old| old.cut)).unwrap_or_default();
+    let mut plan = Plan::scan(source, Cuts::Rule(cut), spool.path(), options.on_error, progress)?;
     if plan.samples == 0 {
-        return Err(nothing_to_pack(source.path(), &plan.report));
+        let failures = plan.report.failures.clone();
+        return Err(nothing_to_pack(source.path(), &plan.report, failures));
     }
+    let (old, pinned) = (old.as_ref().map(|old| &old.classes), options.classes.as_ref());
+    let classes = number(old, pinned, &plan.classes)?;
+    plan.report.remarks.extend(remark(old, pinned, &classes));
     progress.begin(Phase::Pack, Some(plan.samples), None);
     let readers = pool("read", READERS)?;
     let mut failures = plan.report.failures.clone();

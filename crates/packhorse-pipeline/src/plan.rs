@@ -8,7 +8,7 @@ use bincode::{Decode, Encode};
 use extsort::{ExternalSorter, Sortable};
 use packhorse_core::{DATA, Digest, Key, KeyGuard, Sha256, Value, padding};
 use packhorse_manifest::{CutRule, Cutter};
-use packhorse_source::{Blob, Entry, Failure, Payload, Place, Report, Source, Stamp};
+use packhorse_source::{Blob, Entry, Failure, Payload, Place, Report, Source, Stamp, Tally};
 use sha2::Digest as _;
 
 use crate::derived;
@@ -226,6 +226,9 @@ pub(crate) const DETAIL_SAMPLES: u64 = 10_000;
 /// The most bytes of path and attributes that a sample has.
 const MAX_ENTRY: usize = derived::LIMIT / 2;
 
+/// The other fields of a refused sample that a failure names.
+const OTHERS: usize = 10;
+
 /// Entries that are sorted in memory at a time.
 const SORT_BATCH: usize = 200_000;
 
@@ -274,11 +277,14 @@ impl Plan {
         builder.settle()?;
         report.failures.append(&mut builder.failures);
         report.field_sets = std::mem::take(&mut builder.plan.report.field_sets);
+        let single = |(fields, tally): (&Vec<_>, &Tally)| fields.len() == 1 && tally.count > 0;
+        if !report.field_sets.is_empty() && report.field_sets.iter().all(single) {
+            report
+                .remarks
+                .push("no two files share a path up to the first dot: no sample has several fields".into());
+        }
         if on_error == OnError::Stop && !report.failures.is_empty() {
-            return Err(match builder.plan.samples {
-                0 => nothing_to_pack(source.path(), &report),
-                _ => packhorse_source::Error::Samples(report.failures).into(),
-            });
+            return Err(packhorse_source::Error::Samples(report.failures).into());
         }
         builder.finish(report)
     }
@@ -332,8 +338,9 @@ struct Builder<'s> {
     out: BufWriter<File>,
     at: u64,
     guard: KeyGuard,
-    /// A sample that may get more fields.
+    /// A sample that may get more fields, and the names of those that it has.
     pending: Option<Entry>,
+    names: HashSet<Box<str>>,
     failures: Vec<Failure>,
     cutter: Option<Cutter>,
     hasher: Sha256,
@@ -351,6 +358,7 @@ impl<'s> Builder<'s> {
             at: 0,
             guard: KeyGuard::default(),
             pending: None,
+            names: HashSet::new(),
             failures: Vec::new(),
             cutter: match &cuts {
                 Cuts::Rule(rule) => Some(Cutter::new(*rule)),
@@ -378,13 +386,17 @@ impl<'s> Builder<'s> {
     fn push(&mut self, entry: Entry) -> Result<()> {
         match &mut self.pending {
             Some(pending) if pending.key == entry.key => {
-                if let Err(failure) = join(self.source, pending, entry) {
+                if let Err(failure) = join(self.source, pending, &mut self.names, entry) {
                     self.failures.push(failure);
                 }
                 Ok(())
             }
             _ => {
                 self.settle()?;
+                self.names.clear();
+                if let Payload::Fields(fields) = &entry.payload {
+                    self.names.extend(fields.iter().map(|(name, _)| name.clone()));
+                }
                 self.pending = Some(entry);
                 Ok(())
             }
@@ -404,7 +416,9 @@ impl<'s> Builder<'s> {
             }
         }
         if size_in_memory(&entry) > MAX_ENTRY {
-            failed = Some(format!("its path and attributes take more than {MAX_ENTRY} bytes"));
+            let fields = entry.files().count();
+            failed =
+                Some(format!("its {fields} fields, paths and attributes take more than {MAX_ENTRY} bytes"));
         }
         let fields: Vec<&str> = match &entry.payload {
             Payload::File(_) => Vec::new(),
@@ -416,7 +430,12 @@ impl<'s> Builder<'s> {
                 // A file without an extension is what is wrong with a sample that has others.
                 let wrong = entry.files().position(|file| file.field == DATA).unwrap_or(0);
                 let others = entry.files().enumerate().filter(|(n, _)| *n != wrong);
-                let others: Vec<_> = others.map(|(_, file)| self.source.name(file)).collect();
+                let mut others: Vec<_> = others.map(|(_, file)| self.source.name(file)).collect();
+                let more = others.len().saturating_sub(OTHERS);
+                if more > 0 {
+                    others.truncate(OTHERS);
+                    others.push(format!("{more} more"));
+                }
                 let others = match others.as_slice() {
                     [] => String::new(),
                     others => format!(" (with it goes {})", others.join(", ")),
@@ -509,20 +528,26 @@ impl<'s> Builder<'s> {
     }
 }
 
-/// Returns the bytes of paths and attributes.
+/// Returns about as many bytes as an entry takes in the spool, and no fewer.
 fn size_in_memory(entry: &Entry) -> usize {
-    let paths: usize = entry.files().map(|file| file.locator.len() + file.field.len()).sum();
-    let values = entry.values.iter().map(|value| value.as_string().map_or(8, <[u8]>::len));
+    // Beside names: a place, a size, a stamp, a digest.
+    const FIELD: usize = 128;
+    let paths: usize = entry.files().map(|file| FIELD + file.locator.len() + file.field.len()).sum();
+    let values = entry.values.iter().map(|value| 16 + value.as_string().map_or(0, <[u8]>::len));
     entry.key.as_ref().as_bytes().len() + paths + values.sum::<usize>()
 }
 
-/// Adds the fields of `entry` to a sample of the same key.
-fn join(source: &dyn Source, sample: &mut Entry, entry: Entry) -> Result<(), Failure> {
+/// Adds the fields of `entry` to a sample of the same key, whose fields have these names.
+fn join(
+    source: &dyn Source,
+    sample: &mut Entry,
+    names: &mut HashSet<Box<str>>,
+    entry: Entry,
+) -> Result<(), Failure> {
     let differ = sample.values != entry.values;
     let what = match (&sample.payload, &entry.payload) {
-        (Payload::Fields(fields), Payload::Fields(more)) => {
-            let same = more.iter().find(|(name, _)| fields.iter().any(|(known, _)| known == name));
-            match same {
+        (Payload::Fields(_), Payload::Fields(more)) => {
+            match more.iter().find(|(name, _)| names.contains(name)) {
                 Some((name, _)) => Some(format!("two files are the field {name} of {}", entry.key)),
                 None if differ => Some(format!("the files of {} have different attributes", entry.key)),
                 None => None,
@@ -537,6 +562,7 @@ fn join(source: &dyn Source, sample: &mut Entry, entry: Entry) -> Result<(), Fai
         return Err(source.failure(file, format!("{what} (the other is {other}{differ})")));
     }
     if let (Payload::Fields(fields), Payload::Fields(more)) = (&mut sample.payload, entry.payload) {
+        names.extend(more.iter().map(|(name, _)| name.clone()));
         fields.extend(more);
     }
     Ok(())
@@ -558,26 +584,18 @@ impl Read for Positioned<'_> {
     }
 }
 
-/// What to say of a source without samples.
-pub(crate) fn nothing_to_pack(path: &Path, report: &Report) -> Error {
-    let mut what: Vec<String> = report
-        .left_out
-        .iter()
-        .map(|(rule, tally)| {
-            let first = tally
-                .names
-                .first()
-                .map_or(String::new(), |name| format!(", such as {}", packhorse_core::path_text(name)));
-            format!("{} {rule}{first}", tally.count)
-        })
-        .collect();
-    if let Some(Failure { path, what: why }) = report.failures.first() {
-        what.push(format!(
-            "{} could not be read, such as {}: {why}",
-            report.failures.len(),
-            packhorse_core::path_text(path)
-        ));
+/// What to say of a source without samples: what stands in the way of each, or what was left out.
+pub(crate) fn nothing_to_pack(path: &Path, report: &Report, failures: Vec<Failure>) -> Error {
+    if !failures.is_empty() {
+        return packhorse_source::Error::Samples(failures).into();
     }
+    let left_out = report.left_out.iter().map(|(rule, tally)| {
+        let first = tally.names.first();
+        let first =
+            first.map_or(String::new(), |name| format!(", such as {}", packhorse_core::path_text(name)));
+        format!("{} {rule}{first}", tally.count)
+    });
+    let what: Vec<String> = left_out.collect();
     let what = if what.is_empty() { "there is no file in it".to_owned() } else { what.join("; ") };
     Error::NothingToPack { path: path.to_owned(), what }
 }

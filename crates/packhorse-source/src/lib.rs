@@ -2,6 +2,7 @@
 
 mod archive;
 mod files;
+mod json;
 mod list;
 mod naming;
 mod open;
@@ -12,6 +13,7 @@ mod source;
 mod split;
 mod tree;
 
+pub use json::JsonObject;
 pub use open::open;
 pub use options::{ColumnType, KeyStyle, Labels, Links, SourceFormat, SourceOptions, Splits};
 pub use report::{Report, Tally};

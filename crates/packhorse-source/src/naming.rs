@@ -1,7 +1,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use packhorse_core::{DATA, Key, Value, check_field_name};
+use packhorse_core::{DATA, Key, Value, check_field_name, encode_text};
 
 use crate::{
     Blob, Entry, Error, HashSplit, KeyStyle, Labels, Payload, Report, Result, SourceOptions, Splits,
@@ -78,6 +78,12 @@ impl Naming {
         if !options.require.is_empty() && !options.group {
             return wrong("--require goes with --group".into());
         }
+        for name in &options.require {
+            check_field_name(name).map_err(|rule| Error::Option(format!("--require {name:?}: {rule}")))?;
+            if name.starts_with('.') {
+                return wrong(format!("--require {name}: without the dot, as fields are named"));
+            }
+        }
         let hash = hash.map(|hash| (hash, by));
         Ok(Self { attributes, class, split, hash, key: options.key, group: options.group })
     }
@@ -132,13 +138,58 @@ impl Naming {
         Ok(Entry { key: key.map_err(|error| error.to_string())?, payload, values })
     }
 
-    /// Counts a sample without the class that was asked for.
+    /// Counts a sample without the class or split that was asked for.
     pub(crate) fn note(&self, entry: &Entry, report: &mut Report) {
-        if let From::Folder(at) | From::Row(at) = self.class
-            && entry.values[at] == Value::Null
-            && let Some(file) = entry.files().next()
-        {
+        let Some(file) = entry.files().next() else { return };
+        let lacks = |from: From| match from {
+            From::Nowhere => false,
+            From::Folder(at) | From::Row(at) => entry.values[at] == Value::Null,
+        };
+        if lacks(self.class) {
             report.unlabelled.add(OsStr::from_bytes(file.locator));
+        }
+        if lacks(self.split) {
+            report.unsplit.add(OsStr::from_bytes(file.locator));
+        }
+        if let From::Folder(at) = self.class {
+            let folders = if matches!(self.split, From::Folder(_)) { 2 } else { 1 };
+            report.top.see(entry.values[at].as_string(), file.locator, folders);
+        }
+    }
+
+    /// Says where one folder around all the others was taken for the class. `take_off` says how it is not.
+    pub(crate) fn finish(&self, report: &mut Report, take_off: &str) {
+        let top = std::mem::take(&mut report.top);
+        if let Top { class: Some(class), several: false, deep: true } = top {
+            report.remarks.push(format!(
+                "all samples have the class {}, and some lie in folders below it: {take_off} (into a new pack: this one keeps the \
+                 class)",
+                encode_text(&class, "")
+            ));
+        }
+    }
+}
+
+/// The folder that all samples lie in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Top {
+    class: Option<Box<[u8]>>,
+    several: bool,
+    /// Whether some lie in folders below it.
+    deep: bool,
+}
+
+impl Top {
+    /// Looks at the class of a file and the path that it came from, whose first `folders` are split and class.
+    fn see(&mut self, class: Option<&[u8]>, path: &[u8], folders: usize) {
+        if self.several {
+            return;
+        }
+        self.deep |= path.iter().filter(|&&b| b == b'/').count() > folders;
+        match (&self.class, class) {
+            (None, Some(class)) => self.class = Some(class.into()),
+            (Some(known), Some(class)) if **known == *class => {}
+            _ => self.several = true,
         }
     }
 }

@@ -21,9 +21,6 @@ pub fn open(path: &Path, options: &SourceOptions) -> Result<Box<dyn Source>> {
         None => detect(path)?,
     };
     match format {
-        SourceFormat::Folder if options.root.is_some() => {
-            Err(Error::Option("--root is for lists: a folder is its own root".into()))
-        }
         SourceFormat::Folder => Ok(Box::new(Tree::open(path, options)?)),
         SourceFormat::Tar | SourceFormat::Zip => archive::open(path, options),
         list => Ok(Box::new(List::open(path, list, options)?)),

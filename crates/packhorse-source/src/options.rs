@@ -6,16 +6,16 @@ use std::str::FromStr;
 use packhorse_core::ValueKind;
 use serde::{Deserialize, Serialize};
 
-use crate::HashSplit;
+use crate::{Error, HashSplit, Result};
 
-/// How a source becomes samples. What a kind of source has no use for is not looked at.
+/// How a source becomes samples. What a kind of source has no use for is refused.
 ///
 /// The fields that do not depend on the place can be stored with a pack, so that it is verified in the way it was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SourceOptions {
-    /// Where classes come from; `None` for what is usual for the source: the column of a list that has one, else the
-    /// top folder of trees, archives and lists of checksums.
+    /// Where classes come from; `None` for what is usual for the source: the top folder of trees, archives and lists of
+    /// checksums; of other lists the column or label, where they have one.
     pub labels: Option<Labels>,
     /// Where splits come from; `None` for the column `split` of a list that has one.
     pub splits: Option<Splits>,
@@ -51,6 +51,36 @@ pub struct SourceOptions {
     pub format: Option<SourceFormat>,
 }
 
+impl SourceOptions {
+    /// Refuses options that a kind of source has no use for.
+    pub(crate) fn check(&self, format: SourceFormat) -> Result<()> {
+        let table = matches!(format, SourceFormat::Csv | SourceFormat::Tsv | SourceFormat::Jsonl);
+        let list = table || matches!(format, SourceFormat::Pairs | SourceFormat::Checksums);
+        let archive = matches!(format, SourceFormat::Tar | SourceFormat::Zip);
+        let column = match (&self.labels, &self.splits) {
+            (Some(Labels::Column(column)), _) | (_, Some(Splits::Column(column))) => Some(column),
+            _ => None,
+        };
+        let tables = "CSV, TSV and JSONL";
+        let misplaced = match self {
+            _ if let Some(column) = column
+                && !table =>
+            {
+                return Err(Error::Option(format!("{format} has no column {column}: {tables} have")));
+            }
+            Self { path_column: Some(_), .. } if !table => ("--path-column", tables),
+            Self { types, .. } if !table && !types.is_empty() => ("--types", tables),
+            Self { path_suffix, .. } if !list && !path_suffix.is_empty() => ("--path-suffix", "lists"),
+            Self { root: Some(_), .. } if !list => {
+                ("--root", "lists: paths of a folder or an archive are its own")
+            }
+            Self { strip_components: 1.., .. } if !archive => ("--strip-components", "archives"),
+            _ => return Ok(()),
+        };
+        Err(Error::Option(format!("{} is for {}, this is {format}", misplaced.0, misplaced.1)))
+    }
+}
+
 /// A kind of source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -71,6 +101,21 @@ pub enum SourceFormat {
     Tar,
     /// A zip archive.
     Zip,
+}
+
+impl fmt::Display for SourceFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Folder => "a folder",
+            Self::Csv => "CSV",
+            Self::Tsv => "TSV",
+            Self::Jsonl => "JSONL",
+            Self::Pairs => "a list of paths and labels",
+            Self::Checksums => "a list of checksums",
+            Self::Tar => "a tar",
+            Self::Zip => "a zip",
+        })
+    }
 }
 
 /// Where a sample's class comes from.

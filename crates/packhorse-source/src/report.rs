@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::naming::Top;
 use crate::{Failure, LeftOut};
 
 /// Names under a count; only the first thousand names are kept.
@@ -44,10 +45,13 @@ pub struct Report {
     pub alike: Tally,
     /// Samples without a class, where classes were asked for.
     pub unlabelled: Tally,
+    /// Samples without a split, where splits were asked for.
+    pub unsplit: Tally,
     /// Files below the root of a list that it does not name.
     pub unlisted: Tally,
     /// Grouped samples by the names of their fields.
     pub field_sets: BTreeMap<Vec<Box<str>>, Tally>,
     /// What else is worth a line: columns with other names, archives that were opened.
     pub remarks: Vec<String>,
+    pub(crate) top: Top,
 }

@@ -17,8 +17,10 @@ pub enum LeftOut {
     Excluded,
     /// No include pattern matches.
     NotIncluded,
-    /// A symbolic link, and links are skipped.
+    /// A link, and links are skipped.
     Link,
+    /// A pack.
+    Pack,
 }
 
 impl LeftOut {
@@ -30,6 +32,7 @@ impl LeftOut {
             Self::Excluded => "excluded",
             Self::NotIncluded => "not-included",
             Self::Link => "link",
+            Self::Pack => "pack",
         }
     }
 }
@@ -41,7 +44,8 @@ impl fmt::Display for LeftOut {
             Self::Hidden => "hidden",
             Self::Excluded => "excluded",
             Self::NotIncluded => "not included",
-            Self::Link => "a symbolic link",
+            Self::Link => "a link",
+            Self::Pack => "a pack",
         })
     }
 }
@@ -90,6 +94,11 @@ impl Rules {
             ends.filter_map(|end| bytes.get(..end)).map(|folder| Path::new(OsStr::from_bytes(folder)));
         folders.find_map(|folder| self.leaves_out(folder, true)).or_else(|| self.leaves_out(path, is_folder))
     }
+}
+
+/// Returns whether a folder is a pack: it has a manifest, and the sums of its container files or what the last run left.
+pub(crate) fn is_pack(has: impl Fn(&str) -> bool) -> bool {
+    has("dataset.phm") && (has("shard.sha256") || has("derived"))
 }
 
 fn globs(patterns: &[String]) -> Result<GlobSet, String> {

@@ -206,7 +206,7 @@ pub trait Source: Send + Sync {
 
     /// Returns how users know a file, in one line of text.
     fn name(&self, file: FileRef<'_>) -> String {
-        encode_text(file.locator, "").into_owned()
+        shown(file.locator)
     }
 
     /// Returns a failure that names a file as users know it.
@@ -241,6 +241,17 @@ impl io::Write for Ends {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// A name in text form for a message, shortened where it is very long.
+pub(crate) fn shown(name: &[u8]) -> String {
+    const LONGEST: usize = 1000;
+    match name.get(..LONGEST) {
+        Some(begin) if name.len() > LONGEST => {
+            format!("{}... ({} bytes)", encode_text(begin, ""), name.len())
+        }
+        _ => encode_text(name, "").into_owned(),
     }
 }
 

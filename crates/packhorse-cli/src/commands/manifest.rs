@@ -7,7 +7,7 @@ use serde_json::json;
 use super::pack::detail;
 use super::verify::{code, faults_json, faults_text};
 use crate::args::{Format, Manifest, ManifestCheck, ManifestRebuild};
-use crate::print::{self, Shown, count, counted};
+use crate::print::{self, Shown, counted};
 
 /// What to say where nothing confirms the numbers of classes.
 pub(super) const ASSUMED_NUMBERS: &str = "note: nothing in the pack says how its classes were numbered: check them with `packhorse stat`; \
@@ -60,10 +60,10 @@ fn rebuild(args: &ManifestRebuild) -> Result<ExitCode> {
         }))?,
         Format::Text if args.output.quiet => {}
         Format::Text => print::data(&format!(
-            "{}made {} again: {} samples in {}\n",
+            "{}made {} again: {} in {}\n",
             if assumed { ASSUMED_NUMBERS } else { "" },
             path_text(&args.pack.join("dataset.phm")),
-            count(manifest.samples()),
+            counted(manifest.samples(), "sample"),
             counted(manifest.segments.len() as u64, "segment"),
         ))?,
     }

@@ -19,6 +19,12 @@ use crate::print;
 /// Puts the options of the command line over those that the pack was made with.
 fn source_options(args: &SourceArgs, src: &Path, pack: &Path) -> Result<SourceOptions> {
     let remembered = if args.forget { None } else { packhorse::source_options(pack)? };
+    let again =
+        |i: usize| args.types[..i].iter().any(|(name, _)| name.eq_ignore_ascii_case(&args.types[i].0));
+    if let Some(i) = (0..args.types.len()).find(|&i| again(i)) {
+        let what = format!("--types names the column {} twice", args.types[i].0);
+        return Err(Error::Refused { what, hint: "a column has one type".to_owned() }.into());
+    }
     Ok(options_over(remembered, args, src, pack))
 }
 

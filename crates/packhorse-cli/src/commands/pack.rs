@@ -33,7 +33,9 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
     };
     options.threads = args.threads.unwrap_or(options.threads);
     if !args.output.quiet && looks_like_splits(&args.src, &options) {
-        print::hint("the top folders are named like splits; if they are, pack with --split folder");
+        print::hint(
+            "the top folders are named like splits; if they are, pack with --split folder, into a new pack",
+        );
     }
     let shown = Shown::new(args.output.quiet);
     if args.dry_run {
@@ -106,8 +108,8 @@ pub(super) fn check_places(src: &Path, out: &Path) -> Result<()> {
 fn report_text(report: &PackReport, args: &Pack, seconds: f64) -> String {
     let mut out = notes_text(&report.scan, &report.failures, &report.findings);
     out += &format!(
-        "packed {} samples ({}) in {} into {} in {seconds:.1} s\n",
-        count(report.samples),
+        "packed {} ({}) in {} into {} in {seconds:.1} s\n",
+        counted(report.samples, "sample"),
         bytes(report.bytes),
         classes(report.classes),
         counted(report.segments as u64, "segment"),
@@ -123,8 +125,7 @@ fn report_text(report: &PackReport, args: &Pack, seconds: f64) -> String {
     if unused > 0 {
         let (last, unused) = (report.class_lines - 1, count(unused as u64));
         out += &format!(
-            "class numbers go from 0 to {last}; {unused} of them have no sample and keep their number
-"
+            "class numbers go from 0 to {last}; {unused} of them have no sample and keep their number\n"
         );
     }
     let pack = word(&report.path);
@@ -135,7 +136,12 @@ fn report_text(report: &PackReport, args: &Pack, seconds: f64) -> String {
     if let Some(from) = args.source.from.and_then(|from| from.to_possible_value()) {
         source += &format!(" --from {}", from.get_name());
     }
-    out += &format!("prove it: packhorse verify {pack} && packhorse verify {pack} {source}\n");
+    out += &match report.failures.is_empty() {
+        true => format!("prove it: packhorse verify {pack} && packhorse verify {pack} {source}\n"),
+        false => format!(
+            "prove it: packhorse verify {pack}\nwhat was skipped is a difference to the source: packhorse verify {pack} {source}\n"
+        ),
+    };
     out
 }
 
@@ -146,8 +152,8 @@ fn classes(number: usize) -> String {
 fn dry_run_text(report: &DryRun) -> String {
     let mut out = notes_text(&report.scan, &report.failures, &report.findings);
     out += &format!(
-        "would pack {} samples ({}) in {} into {}\nneeds {}",
-        count(report.samples),
+        "would pack {} ({}) in {} into {}\nneeds {}",
+        counted(report.samples, "sample"),
         bytes(report.bytes),
         classes(report.classes),
         counted(report.segments as u64, "segment"),
@@ -186,6 +192,7 @@ pub(super) fn notes_text(scan: &Report, failures: &[Failure], findings: &Finding
         &scan.alike,
     );
     say(format!("{} without a class", counted(scan.unlabelled.count, "file")), &scan.unlabelled);
+    say(format!("{} without a split", counted(scan.unsplit.count, "file")), &scan.unsplit);
     say(format!("{} not in the list", counted(scan.unlisted.count, "file")), &scan.unlisted);
     let usual = scan.field_sets.values().map(|tally| tally.count).max();
     for (fields, tally) in scan.field_sets.iter().filter(|(_, tally)| Some(tally.count) != usual) {
@@ -227,6 +234,7 @@ pub(super) fn notes_json(scan: &Report, failures: &[Failure], findings: &Finding
         "link_cycles": tally_json(&scan.link_cycles),
         "alike": tally_json(&scan.alike),
         "unlabelled": tally_json(&scan.unlabelled),
+        "unsplit": tally_json(&scan.unsplit),
         "unlisted": tally_json(&scan.unlisted),
         "field_sets": field_sets,
         "remarks": scan.remarks,

@@ -7,6 +7,7 @@ use packhorse::{Attributes, FieldRow, Key, KeyRef, Pack, Value, encode_text, pat
 use serde_json::json;
 
 use crate::args::{Cat, Format, Ls};
+use crate::print::no_output;
 
 pub(crate) fn ls(args: &Ls) -> Result<ExitCode> {
     let pack = Pack::open(&args.pack)?;
@@ -25,7 +26,7 @@ pub(crate) fn ls(args: &Ls) -> Result<ExitCode> {
             i += 1;
         }
     }
-    out.flush()?;
+    out.flush().map_err(no_output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -91,8 +92,8 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode> {
         let mut bytes = Vec::new();
         tables.read(row.key, row.first_field + n as u64, &mut bytes)?;
         let mut out = io::stdout().lock();
-        out.write_all(&bytes)?;
-        out.flush()?;
+        out.write_all(&bytes).map_err(no_output)?;
+        out.flush().map_err(no_output)?;
         return Ok(ExitCode::SUCCESS);
     }
     let key = encode_text(args.key.as_bytes(), "");

@@ -6,9 +6,10 @@ use serde_json::json;
 
 use super::manifest::ASSUMED_NUMBERS;
 use super::pack::{check_places, detail, notes_json, notes_text};
+use super::verify::SHOWN;
 use super::{open, options_over};
 use crate::args::{Format, Repair};
-use crate::print::{self, Shown, bytes, counted, path_json};
+use crate::print::{self, Shown, bytes, count, counted, path_json};
 
 pub(crate) fn run(args: &Repair) -> Result<ExitCode> {
     let (src, pack) = (&args.source, &args.pack);
@@ -43,7 +44,11 @@ fn report_text(report: &RepairReport) -> String {
     let mut out = String::new();
     if let Some(scan) = report.scan.as_ref().filter(|_| !report.unmended.is_empty()) {
         // What the scan left out may be what is missing.
-        out += &notes_text(scan, &scan.failures, &Findings::new());
+        out += &notes_text(scan, scan.failures.get(..SHOWN).unwrap_or(&scan.failures), &Findings::new());
+        if scan.failures.len() > SHOWN {
+            let more = count((scan.failures.len() - SHOWN) as u64);
+            out += &format!("skipped: {more} more; --format json lists them\n");
+        }
     }
     for mended in &report.mended {
         out += &format!("mended {}: written anew from {}\n", path_text(&mended.path), mended.from);

@@ -2,15 +2,19 @@ use std::hash::{BuildHasher, RandomState};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use packhorse::{Fault, Faults, Findings, Verified, path_text};
+use packhorse::{Error, Fault, Faults, Findings, Verified, path_text};
 use serde_json::json;
 
 use super::pack::{notes_json, notes_text};
 use super::{open, source_options};
-use crate::args::{Format, Output, Verify};
-use crate::print::{self, Shown, bytes, count, path_json};
+use crate::args::{Format, Output, SourceArgs, Verify};
+use crate::print::{self, Shown, bytes, count, counted, path_json};
 
 pub(crate) fn run(args: &Verify) -> Result<ExitCode> {
+    if args.source.is_none() && args.options != SourceArgs::default() {
+        let what = "options of the source go with --source SRC".to_owned();
+        return Err(Error::Refused { what, hint: "add it, or leave them out".to_owned() }.into());
+    }
     let shown = Shown::new(args.output.quiet);
     let (pack, threads) = (&args.pack, args.threads);
     let mut what = String::new();
@@ -46,7 +50,7 @@ pub(super) fn code(faults: &Faults) -> ExitCode {
 }
 
 /// The faults that are printed for people.
-const SHOWN: usize = 20;
+pub(super) const SHOWN: usize = 20;
 
 pub(super) fn faults_text(faults: &Faults) -> String {
     let mut out = String::new();
@@ -91,7 +95,7 @@ fn print_text(output: Output, verified: &Verified, what: &str, seconds: f64) -> 
             verified.scan.as_ref().map_or_else(String::new, |scan| notes_text(scan, &[], &Findings::new()));
         text += &format!("verified: {what}");
         if verified.samples > 0 {
-            text += &format!(": {} samples", count(verified.samples));
+            text += &format!(": {}", counted(verified.samples, "sample"));
         }
         if verified.bytes > 0 {
             text += &format!(", {} in {seconds:.1} s", bytes(verified.bytes));

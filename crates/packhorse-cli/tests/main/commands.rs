@@ -159,7 +159,7 @@ fn folders_that_look_like_splits_and_classes_without_samples_are_said() {
     sealed.run(&["pack", "src", "q", "--split", "folder", "--exclude", "val", "-q"]).says(0, &[], &[]);
     sealed.run(&["verify", "q", "--source", "src"]).says(
         0,
-        &["note: 1 left out (excluded): val", "1 samples"],
+        &["note: 1 left out (excluded): val", "1 sample,"],
         &["as the pack was made: --exclude val (--forget starts anew)"],
     );
 }

@@ -51,18 +51,29 @@ fn bad_lines_stop_the_run_or_are_listed() {
     );
     assert!(!sealed.at("p").exists());
     let skipped = sealed.run(&["pack", "list.txt", "p", "--root", "src", "--on-error", "skip"]);
-    let notes = ["note: 2 files not in the list: cat/2.txt, dog/a b.txt", "packed 1 samples"];
+    let notes = ["note: 2 files not in the list: cat/2.txt, dog/a b.txt", "packed 1 sample (3 B)"];
     skipped.says(1, &[&notes[..], &both[..]].concat(), &[]);
     sealed.run(&["pack", "list.txt", "q", "--root", "nowhere"]).says(2, &[], &["nowhere: no such folder"]);
     sealed.run(&["pack", "src", "q", "--root", "src"]).says(2, &[], &["--root is for lists"]);
     sealed.run(&["pack", "src", "q", "--require", "jpg"]).says(2, &[], &["--require goes with --group"]);
     sealed.run(&["pack", "src", "q", "--split", "hash:2"]).says(2, &[], &["shares have up to nine decimals"]);
+    sealed.run(&["pack", "src", "q", "--group", "--require", ".jpg"]).says(
+        2,
+        &[],
+        &["--require .jpg: without the dot"],
+    );
+    sealed.run(&["pack", "src", "q", "--types", "a=int,A=float"]).says(
+        2,
+        &[],
+        &["--types names the column A twice"],
+    );
+    sealed.run(&["verify", "q", "--root", "src"]).says(2, &[], &["options of the source go with --source"]);
     sealed.run(&["pack", "src", "q", "--labels", "column:x"]).says(2, &[], &["a folder has no column x"]);
     fs::write(sealed.at("wrong.txt"), "src/cat/1.txt c\n").unwrap();
     sealed.run(&["pack", "wrong.txt", "q", "--root", "src"]).says(
         2,
         &[],
-        &["0 samples in wrong.txt", "line 1: src/cat/1.txt: there is no such file", "--root"],
+        &["wrong.txt: line 1: src/cat/1.txt: there is no such file", "--root"],
     );
 }
 
@@ -77,7 +88,7 @@ fn classes_are_pinned_by_a_file() {
     sealed.run(&["pack", "src", "q", "--classes", "classes"]).says(
         2,
         &[],
-        &["class dog has samples", "add it to the file"],
+        &["for 1 of the classes that have samples: dog", "add them to the file"],
     );
 }
 

@@ -6,9 +6,19 @@ use crate::{Format, facts};
 use image::codecs::{tiff::TiffDecoder, webp::WebPDecoder};
 use image::{ImageDecoder, ImageError, ImageResult, Limits};
 use std::io::Cursor;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most memory that the pixels may take, in bytes.
 pub(crate) const MOST_MEMORY: u64 = 1 << 31;
+
+/// Images whose pixels take more than this are decoded one at a time, whatever the threads.
+const LARGE: u64 = 64 << 20;
+static ONE_LARGE: Mutex<()> = Mutex::new(());
+
+/// Waits until pixels that take so many bytes may be held; lets others wait until it is dropped.
+pub(crate) fn room_for(bytes: u64) -> Option<MutexGuard<'static, ()>> {
+    (bytes > LARGE).then(|| ONE_LARGE.lock().unwrap_or_else(PoisonError::into_inner))
+}
 
 pub(super) fn check(bytes: &[u8], format: Format) -> Result<(), Fault> {
     if let Some(facts) = facts(bytes) {
@@ -33,6 +43,7 @@ fn read(mut decoder: impl ImageDecoder) -> ImageResult<()> {
     limits.max_alloc = Some(MOST_MEMORY);
     limits.reserve(decoder.total_bytes())?;
     decoder.set_limits(limits)?;
+    let _room = room_for(decoder.total_bytes());
     let mut pixels = vec![0; usize::try_from(decoder.total_bytes()).unwrap_or(usize::MAX)];
     decoder.read_image(&mut pixels)
 }

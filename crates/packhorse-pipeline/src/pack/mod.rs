@@ -16,7 +16,7 @@ use packhorse_source::{Failure, Source, SourceOptions};
 
 use self::run::{Done, Run};
 pub(crate) use self::write::{Write, Writing, WrittenSegment};
-use crate::classes::{Classes, number};
+use crate::classes::{Classes, number, remark};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::output::{Output, check_room, files_needed};
@@ -93,7 +93,7 @@ pub fn pack(
     let mut failures = plan.report.failures.clone();
     loop {
         if plan.samples == 0 {
-            return Err(nothing_to_pack(source.path(), &plan.report));
+            return Err(nothing_to_pack(source.path(), &plan.report, failures));
         }
         if plan.segments.len() > MAX_SEGMENTS {
             let what = format!("{} segments, more than {MAX_SEGMENTS}", plan.segments.len());
@@ -103,6 +103,7 @@ pub fn pack(
         let detail = options.detail.or(old.as_ref().map(|old| old.detail)).unwrap_or(by_size);
         progress.begin(Phase::Pack, Some(plan.samples), Some(plan.bytes));
         let classes = number(old.as_ref().map(|old| &old.classes), options.classes.as_ref(), &plan.classes)?;
+        let remark = remark(old.as_ref().map(|old| &old.classes), options.classes.as_ref(), &classes);
         let (done, unreadable) = run.segments(&plan, detail)?;
         if unreadable.is_empty() {
             let segments = done.iter().map(|done| done.segment.clone()).collect();
@@ -112,6 +113,7 @@ pub fn pack(
                 publisher.version(&output, &manifest, container.name(), &lock, options.source.as_ref())?;
             remove_superseded(&run, &manifest, &lock);
             Journal::remove(&output.derived());
+            plan.report.remarks.extend(remark);
             failures.sort_by(|a, b| a.path.cmp(&b.path));
             return Ok(report(
                 &output,

@@ -38,7 +38,7 @@ impl Repair<'_> {
         let on_error = if known { OnError::Skip } else { OnError::Stop };
         let plan = Plan::scan(self.source, Cuts::Rule(cut), &self.output.partial(), on_error, self.progress)?;
         if plan.samples == 0 {
-            return Err(nothing_to_pack(self.source.path(), &plan.report));
+            return Err(nothing_to_pack(self.source.path(), &plan.report, plan.report.failures.clone()));
         }
         if plan.segments.len() > MAX_SEGMENTS {
             let what = format!("{} segments, more than {MAX_SEGMENTS}", plan.segments.len());

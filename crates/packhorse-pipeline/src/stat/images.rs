@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use packhorse_core::Digest;
 use packhorse_image::{Decoded, Format};
 use packhorse_reader::Pack;
 use rayon::prelude::*;
@@ -96,14 +97,22 @@ impl Images {
                 Some(format) => self.image(format, &bytes),
             }
             if options.check == Check::Decode && (seen.format.is_some() || !seen.findings.is_empty()) {
-                match packhorse_image::decode(&bytes) {
-                    Decoded::Good => self.decoded += 1,
-                    Decoded::Unsupported(Some(format)) => *self.not_decoded.entry(format).or_default() += 1,
-                    Decoded::Unsupported(None) => {
-                        self.broken(rank, name, bytes.len(), "not an image".into(), options)
+                let what = match packhorse_image::decode(&bytes) {
+                    Decoded::Good => {
+                        self.decoded += 1;
+                        continue;
                     }
-                    Decoded::Broken(what) => self.broken(rank, name, bytes.len(), what, options),
-                }
+                    Decoded::Unsupported(Some(format)) => {
+                        *self.not_decoded.entry(format).or_default() += 1;
+                        continue;
+                    }
+                    _ if Digest::of(&bytes) != field.sha256 => {
+                        "the pack is damaged here, not the image: `packhorse repair PACK --source SRC`".into()
+                    }
+                    Decoded::Unsupported(None) => "not an image".into(),
+                    Decoded::Broken(what) => what,
+                };
+                self.broken(rank, name, bytes.len(), what, options);
             }
         }
         progress.advance(1, read);

@@ -83,6 +83,8 @@ pub struct Stat {
     pub attribute_root: Digest,
     /// Samples and bytes per class; `None` for those without one.
     pub classes: BTreeMap<Label, (u64, u64)>,
+    /// The numbers of classes; some may have no sample.
+    pub class_numbers: BTreeMap<Box<[u8]>, u32>,
     /// Samples and bytes per split.
     pub splits: BTreeMap<Label, (u64, u64)>,
     /// Samples with equal bytes.
@@ -115,6 +117,7 @@ pub fn stat(path: impl AsRef<Path>, options: &StatOptions, progress: &dyn Progre
         content_root: Digest::of(b""),
         attribute_root: Digest::of(b""),
         classes: BTreeMap::new(),
+        class_numbers: manifest.classes.iter().map(|(number, class)| (class.clone(), *number)).collect(),
         splits: BTreeMap::new(),
         duplicates: Duplicates::default(),
         images: None,

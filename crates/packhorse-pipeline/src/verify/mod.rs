@@ -137,7 +137,9 @@ impl FaultKind {
             Self::Missing | Self::Extra | Self::Differs | Self::Relabelled => {
                 "`packhorse pack SRC PACK` makes a version that equals the source"
             }
-            Self::Unreadable => "mend the file, or leave it out with --exclude",
+            Self::Unreadable => {
+                "mend the file, or leave it out with --exclude; of a list, --root gives the folder that paths are relative to"
+            }
             Self::Container | Self::Index | Self::Attributes | Self::Lock => {
                 "`packhorse repair PACK --source SRC` writes the damaged files anew"
             }

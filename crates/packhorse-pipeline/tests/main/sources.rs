@@ -85,7 +85,8 @@ fn a_list_of_nothing_leaves_nothing() {
     let source = open(&path, &below(&place)).unwrap();
     let error = pack(&*source, place.at("pack"), &small(), &()).unwrap_err().to_string();
     assert!(
-        error.starts_with("0 samples in ") && error.contains("line 2: wrong/cat/1: there is no such file"),
+        error.starts_with("2 samples cannot be packed")
+            && error.contains("line 3: wrong/cat/2: there is no such file"),
         "{error}"
     );
     assert!(!place.at("pack").exists());
@@ -185,7 +186,8 @@ fn classes_are_numbered_as_they_are_pinned() {
     }
     let refused = |text: &str, out: &str| packed(text, out).unwrap_err().to_string();
     assert!(
-        refused("cat\nemu\n", "other").contains("class dog has samples, and --classes has no number for it")
+        refused("cat\nemu\n", "other")
+            .contains("--classes has no number for 1 of the classes that have samples: dog")
     );
     assert!(
         refused("cat\ndog\nemu\n", "pack0").contains("the pack numbers class dog as 0, --classes does not")
@@ -193,7 +195,51 @@ fn classes_are_numbered_as_they_are_pinned() {
     assert!(refused("cat\ncat\n", "other").contains("is there twice"));
     assert!(refused("cat\n\ndog\n", "other").contains("class 1 has no name"));
     assert!(refused(r#"{"cat":0,"dog":0}"#, "other").contains("is there twice"));
+    assert!(refused(r#"{"cat":0,"dog":1,"cat":1}"#, "other").contains("\"cat\" is there twice"));
     // Later versions keep the numbers.
     place.pack("pack0").unwrap();
     assert_eq!(Pack::open(place.at("pack0")).unwrap().manifest().classes[0].1[..], b"dog"[..]);
+}
+
+#[test]
+fn numbers_that_are_others_than_their_names_are_said_once() {
+    let numbers = |classes: std::ops::Range<usize>| {
+        let files = classes.map(|class| (format!("{class}/x"), format!("{class}")));
+        Place::new(&files.map(|(name, bytes)| (name.into_bytes(), bytes.into_bytes())).collect())
+    };
+    let said = |report: &packhorse_pipeline::PackReport| report.scan.remarks.join("\n");
+    assert_eq!(said(&numbers(0..10).pack("pack").unwrap()), "");
+    let place = numbers(0..12);
+    let remark = "classes are numbered in byte order of their names: the class 10 has the number 2";
+    assert!(said(&place.pack("pack").unwrap()).starts_with(remark));
+    assert_eq!(said(&place.pack("pack").unwrap()), "", "a version keeps its numbers");
+    let classes = Some((0..12).map(|number| (number, number.to_string().into_bytes().into())).collect());
+    let report = pack(&place.source(), place.at("pinned"), &PackOptions { classes, ..small() }, &()).unwrap();
+    assert_eq!(said(&report), "");
+}
+
+#[test]
+fn a_sample_of_more_fields_than_are_kept_is_refused_by_name() {
+    let place = Place::new(&content(&[]));
+    fs::create_dir_all(place.at("src/a")).unwrap();
+    for i in 0..6000 {
+        fs::write(place.at(&format!("src/a/x.{i}")), "").unwrap();
+    }
+    fs::write(place.at("src/a/y.jpg"), "y").unwrap();
+    let options = SourceOptions { group: true, ..SourceOptions::default() };
+    let source = open(&place.at("src"), &options).unwrap();
+    let error = pack(&*source, place.at("pack"), &small(), &()).unwrap_err().to_string();
+    assert!(
+        error.contains("its 6000 fields, paths and attributes take more than") && error.len() < 2000,
+        "{error}"
+    );
+    fs::remove_dir_all(place.at("src")).unwrap();
+    fs::create_dir_all(place.at("src/a")).unwrap();
+    for i in 0..2000 {
+        fs::write(place.at(&format!("src/a/x.{i}")), "").unwrap();
+    }
+    assert_eq!(
+        pack(&*open(&place.at("src"), &options).unwrap(), place.at("pack"), &small(), &()).unwrap().samples,
+        1
+    );
 }

@@ -13,16 +13,17 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use packhorse_core::{encode_text, path_text};
+use packhorse_core::path_text;
 
 pub(crate) use self::pattern::is_pattern;
 use self::payload::{Bytes, Payload, Span, unchanged};
 use self::scan::Scan;
 use crate::files::{open_source_file, read_ends};
 use crate::naming::Naming;
+use crate::source::shown;
 use crate::{
     Ends, Entry, Error, Failure, FileRef, Labels, Links, Report, Result, Rules, Source, SourceFormat,
-    SourceOptions, Splits,
+    SourceOptions,
 };
 
 /// Archives that stay open; of a source of more than these, each is opened for each payload.
@@ -132,24 +133,14 @@ pub(crate) struct Archives {
     rules: Rules,
     naming: Naming,
     require: Vec<String>,
-    /// Whether the top folder gives classes, so that one around all of them is worth a line.
-    top_is_class: bool,
     /// Where the last scan found the bytes of each part.
     bytes: Mutex<Arc<Vec<Bytes>>>,
 }
 
 impl Archives {
     fn open(path: &Path, options: &SourceOptions) -> Result<Self> {
-        if options.root.is_some() {
-            return Err(Error::Option("--root is for lists: paths in an archive are its own".into()));
-        }
-        if let (Some(Labels::Column(column)), _) | (_, Some(Splits::Column(column))) =
-            (&options.labels, &options.splits)
-        {
-            return Err(Error::Option(format!("an archive has no column {column}: that is for lists")));
-        }
+        options.check(SourceFormat::Tar)?;
         let labels = options.labels.clone().unwrap_or(Labels::Folder);
-        let top_is_class = labels == Labels::Folder && options.splits != Some(Splits::Folder);
         let naming = Naming::new(options, labels, Vec::new())?;
         let rules = Rules::new(&options.include, &options.exclude, options.hidden).map_err(Error::Option)?;
         let paths = if is_pattern(path) { pattern::expand(path)? } else { vec![path.to_owned()] };
@@ -163,7 +154,6 @@ impl Archives {
             rules,
             naming,
             require: options.require.clone(),
-            top_is_class,
             bytes: Mutex::default(),
         })
     }
@@ -286,7 +276,7 @@ impl Source for Archives {
         let decompressed =
             if part.is_some_and(|part| part.kind.is_compressed()) { ", decompressed" } else { "" };
         let archive = Path::new(archive.file_name().unwrap_or_default());
-        format!("{} at byte {byte} of {}{decompressed}", encode_text(file.locator, ""), path_text(archive))
+        format!("{} at byte {byte} of {}{decompressed}", shown(file.locator), path_text(archive))
     }
 
     fn failure(&self, file: FileRef<'_>, what: String) -> Failure {

@@ -4,14 +4,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use packhorse_core::{Value, encode_text};
+use packhorse_core::Value;
 
 use super::payload::{Bytes, Span, unchanged};
 use super::spool::{Stopped, decompress};
 use super::tar::{Members, looks_like_tar};
 use super::{Archives, Kind, Part, zip};
 use crate::files::{size, stamp, tidy};
-use crate::source::reason;
+use crate::source::{reason, shown};
 use crate::{Blob, Entry, Error, Failure, LeftOut, Links, Payload, Place, Report, Result, Stamp};
 
 /// What an archive says of a member.
@@ -37,20 +37,13 @@ pub(super) enum What {
 pub(super) struct Scan<'s> {
     source: &'s Archives,
     report: Report,
-    top: Top,
     /// Archives inside that were opened.
     opened: u64,
     sink: &'s mut dyn FnMut(Entry) -> Result<()>,
 }
 
-/// The folder that all members lie in.
-#[derive(Default)]
-struct Top {
-    folder: Option<Vec<u8>>,
-    several: bool,
-    /// Whether there are folders below it.
-    deep: bool,
-}
+/// The longest name that a file can be unpacked to.
+const LONGEST_NAME: usize = 255;
 
 /// The archive that members are in.
 #[derive(Clone, Copy)]
@@ -64,7 +57,7 @@ pub(super) struct Within<'a> {
 
 impl<'s> Scan<'s> {
     pub(super) fn new(source: &'s Archives, sink: &'s mut dyn FnMut(Entry) -> Result<()>) -> Self {
-        Self { source, report: Report::default(), top: Top::default(), opened: 0, sink }
+        Self { source, report: Report::default(), opened: 0, sink }
     }
 
     /// Scans one archive. A compressed one is copied to the spool, which is made where there is none.
@@ -101,6 +94,7 @@ impl<'s> Scan<'s> {
                 if let Err(Stopped::Copy(error)) = stopped {
                     return Err(no_copy(error));
                 }
+                copy.set_len(start.saturating_add(written)).map_err(no_copy)?;
                 self.tar(within, &copy, start, written)?;
                 if let Err(Stopped::Stream(what)) = stopped {
                     self.fail(
@@ -140,7 +134,7 @@ impl<'s> Scan<'s> {
             for inner in Members::new(file, base, member.byte..member.byte.saturating_add(member.size)) {
                 match inner {
                     Ok(inner) => self.member(within, inner.byte, inner)?,
-                    Err(what) => self.fail(within, "", format!("in {}: {what}", encode_text(&path, ""))),
+                    Err(what) => self.fail(within, "", format!("in {}: {what}", shown(&path))),
                 }
             }
         }
@@ -187,6 +181,13 @@ impl<'s> Scan<'s> {
         if path.split(|&b| b == b'/').any(|part| part == b"..") {
             return self.refuse(within, &text, "leaves the archive by `..`");
         }
+        if path.split(|&b| b == b'/').any(|part| part.len() > LONGEST_NAME) {
+            return self.refuse(
+                within,
+                &text,
+                "has a name of more than 255 bytes, which no file system takes",
+            );
+        }
         let strip = self.source.strip;
         let stripped = without_folders(&path, strip).map(<[u8]>::to_vec);
         let too_short = stripped.is_none();
@@ -211,7 +212,6 @@ impl<'s> Scan<'s> {
                 format!("lies in fewer than {strip} folders, which are taken off"),
             );
         }
-        self.top.see(&path);
         let blob = Blob {
             locator: None,
             place: Place { file: within.number, at },
@@ -235,6 +235,10 @@ impl<'s> Scan<'s> {
         Ok(())
     }
 
+    pub(super) fn remark(&mut self, what: String) {
+        self.report.remarks.push(what);
+    }
+
     pub(super) fn fail(&mut self, within: Within<'_>, text: &str, what: impl Into<String>) {
         self.report.failures.push(failure(within.part, text, what));
     }
@@ -244,30 +248,9 @@ impl<'s> Scan<'s> {
             let archives = if self.opened == 1 { "archive inside was" } else { "archives inside were" };
             self.report.remarks.push(format!("{} {archives} opened as folders", self.opened));
         }
-        if let Top { folder: Some(folder), several: false, deep: true } = &self.top
-            && self.source.strip == 0
-            && self.source.top_is_class
-        {
-            let folder = encode_text(folder, "");
-            let what = format!("all members lie under {folder}/: --strip-components 1 takes it off");
-            self.report.remarks.push(what);
-        }
+        let take_off = format!("--strip-components {} takes it off", self.source.strip.saturating_add(1));
+        self.source.naming.finish(&mut self.report, &take_off);
         self.report
-    }
-}
-
-impl Top {
-    fn see(&mut self, path: &[u8]) {
-        let mut parts = path.splitn(3, |&b| b == b'/');
-        let (Some(first), Some(_)) = (parts.next(), parts.next()) else {
-            self.several = true;
-            return;
-        };
-        self.deep |= parts.next().is_some();
-        match &self.folder {
-            Some(folder) => self.several |= folder != first,
-            None => self.folder = Some(first.to_vec()),
-        }
     }
 }
 
@@ -298,7 +281,7 @@ fn without_folders(path: &[u8], folders: usize) -> Option<&[u8]> {
 
 /// Names a member.
 pub(super) fn member_text(locator: &[u8], byte: u64) -> String {
-    format!("member {} at byte {byte}: ", encode_text(locator, ""))
+    format!("member {} at byte {byte}: ", shown(locator))
 }
 
 /// Makes a failure of an archive; `text` names the member.

@@ -1,5 +1,5 @@
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 
 use flate2::bufread::GzDecoder;
 
@@ -14,7 +14,8 @@ pub(super) enum Stopped {
     Copy(io::Error),
 }
 
-/// Decompresses an archive to the end of `spool`; adds to `written` what it wrote.
+/// Decompresses an archive to the place of `spool`; adds to `written` what it wrote. Zeros at the end are left out: they
+/// are there once the file has its length.
 pub(super) fn decompress(
     archive: Span,
     kind: Kind,
@@ -50,7 +51,12 @@ fn copy(from: &mut dyn Read, spool: &mut File, written: &mut u64) -> Result<(), 
         match from.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(read) => {
-                spool.write_all(&buffer[..read]).map_err(Stopped::Copy)?;
+                // Some archives end with any number of zeros: they take no room.
+                let done = match buffer[..read].iter().all(|b| *b == 0) {
+                    true => spool.seek_relative(read as i64),
+                    false => spool.write_all(&buffer[..read]),
+                };
+                done.map_err(Stopped::Copy)?;
                 *written = written.saturating_add(read as u64);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -2,12 +2,11 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use packhorse_core::encode_text;
 use tar::Header;
 
 use super::find_data;
 use super::scan::{Member, What};
-use crate::source::reason;
+use crate::source::{reason, shown};
 
 const BLOCK: u64 = 512;
 /// The longest extension header: names and attributes of one member.
@@ -140,18 +139,18 @@ impl<'f> Members<'f> {
                 return Err(format!(
                     "member {} at byte {byte} is a link or device of {said} bytes: programs differ in whether the next \
                      header follows these, so pack the tar again",
-                    encode_text(&name, "")
+                    shown(&name)
                 ));
             }
             _ => said,
         };
         self.skip(size).map_err(|left| {
-            let name = encode_text(&name, "");
+            let name = shown(&name);
             format!("cut short: member {name} at byte {byte} needs {size} bytes, {left} follow")
         })?;
         let target = || {
             let target = header.link_name_bytes().unwrap_or_default();
-            encode_text(&target, "").into_owned()
+            shown(&target)
         };
         let what = match kind {
             _ if extension.sparse || kind == b'S' => {

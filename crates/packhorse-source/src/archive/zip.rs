@@ -1,14 +1,20 @@
+use std::ffi::OsStr;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 
+use flate2::Crc;
+use packhorse_core::path_text;
+use rawzip::extra_fields::ExtraFieldId;
 use rawzip::{
-    CompressionMethod, ErrorKind, MAX_CENTRAL_DIRECTORY_RECORD_SIZE, ZipArchive, ZipFileHeaderRecord,
+    CompressionMethod, CreatorSystem, ErrorKind, MAX_CENTRAL_DIRECTORY_RECORD_SIZE, ZipArchive,
+    ZipFileHeaderRecord,
 };
 
 use super::find_data;
 use super::scan::{Member, Scan, What, Within};
 use crate::source::reason;
-use crate::{Error, Failure, Result};
+use crate::{Error, Failure, Result, Tally};
 
 /// How a member is packed.
 #[derive(Clone, Copy)]
@@ -19,25 +25,39 @@ pub(super) struct Packed {
     pub(super) size: u64,
     pub(super) crc: u32,
     pub(super) deflated: bool,
+    /// The length and the CRC-32 of its name.
+    name: (usize, u32),
 }
 
 const LOCAL_HEADER: [u8; 4] = *b"PK\x03\x04";
-const LOCAL_HEADER_SIZE: u64 = 30;
+const LOCAL_HEADER_SIZE: usize = 30;
 /// Deflate makes no byte of more than these: a directory that says so must not have memory set aside for it.
 const MOST_DEFLATED: u64 = 1032;
 
 impl Packed {
-    /// Returns where the payload begins, after the local header, which is read.
+    /// Returns where the payload begins, after the local header, which is read and must be that of the same member.
     pub(super) fn payload(&self, file: &File) -> Result<u64, String> {
-        let mut header = [0; LOCAL_HEADER_SIZE as usize];
+        let mut header = vec![0; LOCAL_HEADER_SIZE + self.name.0];
         file.read_exact_at(&mut header, self.header).map_err(|error| reason(&error))?;
-        let [p, k, three, four, .., a, b, c, d] = header;
-        if [p, k, three, four] != LOCAL_HEADER {
+        let number = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+        if !header.starts_with(&LOCAL_HEADER) {
             return Err("there is no header of a member where the directory says".into());
         }
-        let (name, extra) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]));
-        Ok(self.header.saturating_add(LOCAL_HEADER_SIZE + u64::from(name) + u64::from(extra)))
+        let (name, extra) = (usize::from(number(26)), u64::from(number(28)));
+        if name != self.name.0 || crc(&header[LOCAL_HEADER_SIZE..]) != self.name.1 {
+            return Err("its header has another name than the directory".into());
+        }
+        if (number(8) != 0) != self.deflated {
+            return Err("its header has another compression than the directory".into());
+        }
+        Ok(self.header.saturating_add(header.len() as u64).saturating_add(extra))
     }
+}
+
+fn crc(bytes: &[u8]) -> u32 {
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    crc.sum()
 }
 
 /// Scans a zip by its directory.
@@ -54,7 +74,7 @@ pub(super) fn scan(scan: &mut Scan<'_>, within: Within<'_>, file: &File, len: u6
         })
     })?;
     let mut packed = Vec::new();
-    let (mut records, mut first) = (0u64, archive.directory_offset());
+    let (mut records, mut first, mut turned) = (0u64, archive.directory_offset(), Tally::default());
     let mut entries = archive.entries(&mut buffer);
     loop {
         let record = match entries.next_entry() {
@@ -68,7 +88,8 @@ pub(super) fn scan(scan: &mut Scan<'_>, within: Within<'_>, file: &File, len: u6
         };
         records += 1;
         first = first.min(record.local_header_offset());
-        let member = member(&record, archive.directory_offset());
+        let name = name(&record, &mut turned);
+        let member = member(&record, name, archive.directory_offset());
         let number = packed.len() as u64;
         if matches!(member.what, What::File) {
             packed.push(Packed {
@@ -76,6 +97,7 @@ pub(super) fn scan(scan: &mut Scan<'_>, within: Within<'_>, file: &File, len: u6
                 size: record.compressed_size_hint(),
                 crc: record.crc32(),
                 deflated: record.compression_method() == CompressionMethod::DEFLATE,
+                name: (record.file_path().as_bytes().len(), crc(record.file_path().as_bytes())),
             });
         }
         scan.member(within, number, member)?;
@@ -84,6 +106,19 @@ pub(super) fn scan(scan: &mut Scan<'_>, within: Within<'_>, file: &File, len: u6
     // Without zip64 only 16 bits of the number are there.
     if said != records && (said > u64::from(u16::MAX) || said != records & u64::from(u16::MAX)) {
         scan.fail(within, "", format!("the directory has {records} members, {said} should be in it"));
+    }
+    if let Some(first) = turned.names.first() {
+        scan.remark(format!(
+            "{} names have backslashes, which were taken for slashes, such as {}",
+            turned.count,
+            path_text(first)
+        ));
+    }
+    if let Some((a, b)) = overlap(&packed) {
+        let what = format!(
+            "the members at the bytes {a} and {b} overlap: the archive is damaged, or means to fill disks"
+        );
+        scan.fail(within, "", what);
     }
     check_ends(scan, within, file, Found { first, end: archive.end_offset() }, len);
     Ok(packed)
@@ -117,12 +152,41 @@ struct Found {
     end: u64,
 }
 
-fn member(record: &ZipFileHeaderRecord<'_>, directory: u64) -> Member {
-    let name = record.file_path().as_bytes().to_vec();
+/// Returns the places of two members that have bytes in common.
+fn overlap(packed: &[Packed]) -> Option<(u64, u64)> {
+    let end = |member: &Packed| (LOCAL_HEADER_SIZE + member.name.0) as u64 + member.size + member.header;
+    let mut spans: Vec<_> = packed.iter().map(|member| (member.header, end(member))).collect();
+    spans.sort_unstable();
+    spans.windows(2).find(|pair| pair[0].1 > pair[1].0).map(|pair| (pair[0].0, pair[1].0))
+}
+
+/// Returns a member's name: in UTF-8 where a second form of it says so, and without the backslashes that some programs
+/// for Windows write; `turned` counts those.
+fn name(record: &ZipFileHeaderRecord<'_>, turned: &mut Tally) -> Vec<u8> {
+    let raw = record.file_path().as_bytes().to_vec();
+    let unicode = record.extra_fields().find_map(|(id, data)| match data {
+        [1, a, b, c, d, name @ ..] if id == ExtraFieldId::INFO_ZIP_UNICODE_PATH => {
+            (u32::from_le_bytes([*a, *b, *c, *d]) == crc(&raw)).then_some(name)
+        }
+        _ => None,
+    });
+    let mut name = unicode.map_or(raw, <[u8]>::to_vec);
+    // As Info-ZIP's `unzip` has it.
+    if record.version_made_by().creator_system() == CreatorSystem::FAT
+        && name.contains(&b'\\')
+        && !name.contains(&b'/')
+    {
+        turned.add(OsStr::from_bytes(&name));
+        name.iter_mut().filter(|b| **b == b'\\').for_each(|b| *b = b'/');
+    }
+    name
+}
+
+fn member(record: &ZipFileHeaderRecord<'_>, name: Vec<u8>, directory: u64) -> Member {
     let (flags, method) = (record.flags(), record.compression_method());
     let (byte, packed) = (record.local_header_offset(), record.compressed_size_hint());
     let size = record.uncompressed_size_hint();
-    let end = byte.checked_add(LOCAL_HEADER_SIZE).and_then(|at| at.checked_add(packed));
+    let end = byte.checked_add(LOCAL_HEADER_SIZE as u64).and_then(|at| at.checked_add(packed));
     let refused = |what: &str| What::Refused(what.to_owned());
     let what = if name.ends_with(b"/") {
         if size == 0 { What::Folder } else { refused("is a file with the name of a folder") }

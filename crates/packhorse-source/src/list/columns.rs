@@ -55,10 +55,12 @@ impl Columns {
         let path = match &options.path_column {
             Some(name) => asked(name, "--path-column")?,
             None => PATHS.iter().find_map(|name| find(name)).ok_or_else(|| {
-                wrong(format!(
-                    "no column is named like one of paths, in {}: name it with --path-column",
-                    all()
-                ))
+                let why = match header {
+                    [one] if one.contains(';') => "columns are separated by commas, not by semicolons",
+                    [one] if one.contains('\t') => "columns are separated by tabs: it is TSV, see --from",
+                    _ => "name it with --path-column; a list needs a header",
+                };
+                wrong(format!("no column is named like one of paths, in {}: {why}", all()))
             })?,
         };
         let class = match &options.labels {
@@ -66,17 +68,32 @@ impl Columns {
             Some(Labels::Folder | Labels::None) => None,
             None => CLASSES.iter().find_map(|name| find(name)),
         };
+        let mut remarks = Vec::new();
+        if class.is_none() && options.labels.is_none() {
+            remarks.push(format!(
+                "no column is named {}: samples have no class (--labels column:NAME, or --labels folder)",
+                CLASSES.join(", ")
+            ));
+        }
         let split = match &options.splits {
             Some(Splits::Column(name)) => Some(asked(name, "--split column:")?),
             Some(Splits::Folder | Splits::None | Splits::Hash(_)) => None,
             None => find("split"),
         };
         for name in options.types.keys() {
-            asked(name, "--types")?;
+            if asked(name, "--types")? == path {
+                return Err(wrong(format!("--types {name}: that is the column of paths")));
+            }
+        }
+        for number in [Some(path), class, split].into_iter().flatten() {
+            let again = |other: &String| header[number].eq_ignore_ascii_case(other);
+            if header.iter().filter(|other| again(other)).count() > 1 {
+                return Err(wrong(format!("two columns are named {:?}, in {}", header[number], all())));
+            }
         }
         let types: BTreeMap<String, ColumnType> =
             options.types.iter().map(|(name, kind)| (name.to_ascii_lowercase(), *kind)).collect();
-        let mut columns = Self { path, used: Vec::new(), remarks: Vec::new() };
+        let mut columns = Self { path, used: Vec::new(), remarks };
         for (number, name) in header.iter().enumerate().filter(|(number, _)| *number != path) {
             let is = |column: Option<usize>| column == Some(number);
             let attribute = match name {

@@ -1,50 +1,17 @@
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::path::Path;
 
 use packhorse_core::Value;
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::columns::{Columns, MOST, value};
 use super::{Bad, Line, each_line};
-use crate::{ColumnType, Error, Failure, Result, SourceOptions};
+use crate::{ColumnType, Error, Failure, JsonObject, Result, SourceOptions};
 
 /// A list with a JSON object on each line.
 pub(super) struct Jsonl {
     header: Vec<String>,
     pub(super) columns: Columns,
-}
-
-/// A JSON object whose values are not read yet.
-#[derive(Default)]
-struct Object<'a>(BTreeMap<String, &'a RawValue>);
-
-impl<'a, 'de: 'a> Deserialize<'de> for Object<'a> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Names;
-
-        impl<'de> Visitor<'de> for Names {
-            type Value = Object<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut object = BTreeMap::new();
-                while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
-                    // Libraries differ in which of the two they take.
-                    if object.insert(name.clone(), value).is_some() {
-                        return Err(A::Error::custom(format_args!("{name:?} is there twice")));
-                    }
-                }
-                Ok(Object(object))
-            }
-        }
-
-        from.deserialize_map(Names)
-    }
 }
 
 impl Jsonl {
@@ -55,7 +22,9 @@ impl Jsonl {
         let mut known: HashMap<String, usize> = HashMap::new();
         each_line(path, &mut |_, line| {
             // What is no object is reported when the line is read for its file.
-            for (name, raw) in serde_json::from_slice::<Object<'_>>(line).unwrap_or_default().0 {
+            for (name, raw) in serde_json::from_slice(line)
+                .map_or_else(|_| BTreeMap::new(), |JsonObject::<&RawValue>(object)| object)
+            {
                 if header.len() > MOST {
                     break;
                 }
@@ -91,7 +60,7 @@ impl Jsonl {
     }
 
     fn line(&self, number: u64, line: &[u8]) -> Result<Line, String> {
-        let object: Object<'_> = serde_json::from_slice(line).map_err(|error| {
+        let object: JsonObject<&RawValue> = serde_json::from_slice(line).map_err(|error| {
             let what = error.to_string();
             let what = what.split(" at line ").next().unwrap_or_default();
             format!("is no JSON object to read: {what}, column {}", error.column())

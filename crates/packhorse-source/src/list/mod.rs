@@ -12,9 +12,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use packhorse_core::{Digest, Value, encode_text};
+use packhorse_core::{Digest, Value, path_text};
 use rayon::prelude::*;
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 
 use self::columns::Columns;
@@ -24,10 +24,11 @@ pub(crate) use self::lines::is_checksum;
 use self::table::Table;
 use crate::files::{Files, blob, identity, kind, open_source_file, size, stamp, tidy};
 use crate::naming::Naming;
-use crate::source::reason;
+use crate::rules::is_pack;
+use crate::source::{reason, shown};
 use crate::{
-    Entry, Error, Failure, FileRef, Labels, Place, Report, Result, Rules, Source, SourceFormat,
-    SourceOptions, Splits,
+    Entry, Error, Failure, FileRef, Labels, LeftOut, Links, Place, Report, Result, Rules, Source,
+    SourceFormat, SourceOptions, Tally,
 };
 
 /// A list as a source: it names files, and says what is known of them.
@@ -37,6 +38,7 @@ pub(crate) struct List {
     stat: Stat,
     format: Format,
     files: Files,
+    links: Links,
     rules: Rules,
     naming: Naming,
     /// Where the values of a line belong among the attributes.
@@ -72,6 +74,7 @@ const LONGEST: u64 = 16 << 20;
 
 impl List {
     pub(crate) fn open(path: &Path, format: SourceFormat, options: &SourceOptions) -> Result<Self> {
+        options.check(format)?;
         let stat = open_source_file(path)?.1;
         let above = path.parent().filter(|above| *above != Path::new("")).unwrap_or(Path::new("."));
         let files = Files::open(options.root.clone().unwrap_or_else(|| above.to_owned()))?;
@@ -82,11 +85,14 @@ impl List {
             SourceFormat::Checksums => Format::Lines(Lines::Checksums),
             _ => Format::Table(Table::open(path, b',', options)?),
         };
-        let attributes = format.attributes(options)?;
+        let attributes = format.attributes(options);
         let labels = options.labels.clone().unwrap_or(match &format {
             Format::Lines(Lines::Checksums) => Labels::Folder,
             _ => Labels::None,
         });
+        // A column may have another name than the attribute that it is.
+        let split_by = options.split_by.as_ref().map(|column| format.attribute_of(column));
+        let options = &SourceOptions { split_by, ..options.clone() };
         let naming = Naming::new(options, labels, attributes.iter().flatten().cloned().collect())?;
         let place =
             |name: &Option<String>| naming.attributes.iter().position(|known| Some(known) == name.as_ref());
@@ -94,7 +100,8 @@ impl List {
         // Who lists a hidden file means it.
         let rules = Rules::new(&options.include, &options.exclude, true).map_err(Error::Option)?;
         let (require, suffix) = (options.require.clone(), options.path_suffix.clone());
-        Ok(Self { path: path.to_owned(), stat, format, files, rules, naming, places, suffix, require })
+        let (path, links) = (path.to_owned(), options.links);
+        Ok(Self { path, stat, format, files, links, rules, naming, places, suffix, require })
     }
 
     /// Makes entries of lines whose files are there.
@@ -127,7 +134,17 @@ impl List {
         if let Some(reason) = self.rules.leaves_out(Path::new(OsStr::from_bytes(&path)), false) {
             return Ok(Found::LeftOut(reason, path));
         }
-        let named = |what: String| (line.number, format!("{}: {what}", encode_text(&path, "")));
+        let is_link = || {
+            let stat = rustix::fs::statat(&self.files.folder, &*path, AtFlags::SYMLINK_NOFOLLOW);
+            stat.is_ok_and(|stat| kind(&stat) == FileType::Symlink)
+        };
+        if self.links != Links::Follow && is_link() {
+            return match self.links {
+                Links::Skip => Ok(Found::LeftOut(LeftOut::Link, path)),
+                _ => Err(fail(format!("{}: is a symbolic link", shown(&path)))),
+            };
+        }
+        let named = |what: String| (line.number, format!("{}: {what}", shown(&path)));
         let whole = line.whole.as_ref().and_then(|whole| self.relative(whole).ok());
         let whole = whole.is_some_and(|whole| self.files.stat(&*whole).is_ok());
         let stat = match self.files.stat(&*path) {
@@ -157,9 +174,15 @@ impl List {
     fn not_there(&self, path: &[u8]) -> String {
         let there = |suffix: &&str| self.files.stat(&*[path, suffix.as_bytes()].concat()).is_ok();
         let meant = [".jpg", ".jpeg", ".png", ".JPEG", ".webp", ".tif", ".dcm"].into_iter().find(there);
-        let meant =
-            meant.map_or(String::new(), |suffix| format!(", but one with {suffix}: see --path-suffix"));
-        format!("there is no such file in {}{meant}", packhorse_core::path_text(&self.files.root))
+        let slashes: Vec<u8> = path.iter().map(|&b| if b == b'\\' { b'/' } else { b }).collect();
+        let meant = match meant {
+            Some(suffix) => format!(", but one with {suffix}: see --path-suffix"),
+            None if slashes != path && self.files.stat(&*slashes).is_ok() => {
+                ", but one with / in the place of \\: write the paths so".into()
+            }
+            None => String::new(),
+        };
+        format!("there is no such file in {}{meant}", path_text(&self.files.root))
     }
 
     /// Returns a listed path relative to the root.
@@ -170,19 +193,14 @@ impl List {
             let root = std::path::absolute(&self.files.root).unwrap_or_default();
             let root = [tidy(root.as_os_str().as_bytes()).as_slice(), b"/"].concat();
             let below = tidied.strip_prefix(root.as_slice()).map(<[u8]>::to_vec);
-            tidied = below.ok_or_else(|| {
-                format!(
-                    "{} does not lie in {}",
-                    encode_text(path, ""),
-                    packhorse_core::path_text(&self.files.root)
-                )
-            })?;
+            tidied = below
+                .ok_or_else(|| format!("{} does not lie in {}", shown(path), path_text(&self.files.root)))?;
         }
         if tidied.is_empty() {
             return Err("names no file".into());
         }
         if tidied.split(|&b| b == b'/').any(|part| part == b"..") {
-            return Err(format!("{} leaves the folder that paths are relative to", encode_text(path, "")));
+            return Err(format!("{} leaves the folder that paths are relative to", shown(path)));
         }
         Ok(tidied)
     }
@@ -191,22 +209,40 @@ impl List {
         Failure::new(&self.path, format!("line {line}: {what}"))
     }
 
-    /// Counts the files below the root that no line names.
+    /// Counts the files below the root that no line names. Links are not followed, and other file systems not entered.
     fn find_unlisted(&self, listed: &HashSet<u128>, report: &mut Report) {
         let list = identity(&self.stat);
         let plain = Rules::new(&[], &[], false);
         let (root, rules) = (&self.files.root, plain.as_ref().unwrap_or(&self.rules));
         let below = |path: &Path| path.strip_prefix(root).map(Path::to_owned).unwrap_or_default();
-        let entries = walkdir::WalkDir::new(root).follow_links(true).sort_by_file_name().into_iter();
+        let entries = walkdir::WalkDir::new(root).same_file_system(true).sort_by_file_name().into_iter();
         let kept = entries.filter_entry(|entry| {
-            entry.depth() == 0 || rules.leaves_out(&below(entry.path()), entry.file_type().is_dir()).is_none()
+            let is_folder = entry.file_type().is_dir();
+            let kept = rules.leaves_out(&below(entry.path()), is_folder).is_none();
+            entry.depth() == 0 || kept && !(is_folder && is_pack(|name| entry.path().join(name).exists()))
         });
-        for entry in kept.flatten().filter(|entry| entry.file_type().is_file()) {
+        let mut unread = Tally::default();
+        for entry in kept {
+            let entry = match entry {
+                Ok(entry) if entry.file_type().is_file() => entry,
+                Ok(_) => continue,
+                Err(error) => {
+                    unread.add(error.path().map(below).unwrap_or_default());
+                    continue;
+                }
+            };
             let path = below(entry.path());
             let is_list = || self.files.stat(&*path).is_ok_and(|stat| identity(&stat) == list);
             if !listed.contains(&short(path.as_os_str().as_bytes())) && !is_list() {
                 report.unlisted.add(path);
             }
+        }
+        if let Some(first) = unread.names.first() {
+            report.remarks.push(format!(
+                "files that the list lacks were not looked for in {} folders that cannot be read, such as {}",
+                unread.count,
+                path_text(first)
+            ));
         }
     }
 }
@@ -214,7 +250,7 @@ impl List {
 /// What a line leads to.
 enum Found {
     Entry(Entry),
-    LeftOut(crate::LeftOut, Vec<u8>),
+    LeftOut(LeftOut, Vec<u8>),
 }
 
 /// A path in 16 bytes: two paths never have the same.
@@ -226,30 +262,36 @@ fn short(path: &[u8]) -> u128 {
 
 impl Format {
     /// Returns the attributes that the values of a line are, in their order; `None` for a value that is not wanted.
-    fn attributes(&self, options: &SourceOptions) -> Result<Vec<Option<String>>> {
-        let named =
-            |columns: &Columns| columns.used.iter().map(|column| Some(column.attribute.clone())).collect();
-        match (self, &options.labels, &options.splits) {
-            (Self::Table(table), ..) => Ok(named(&table.columns)),
-            (Self::Jsonl(jsonl), ..) => Ok(named(&jsonl.columns)),
-            (Self::Lines(_), Some(Labels::Column(column)), _)
-            | (Self::Lines(_), _, Some(Splits::Column(column))) => {
-                Err(Error::Option(format!("this list has no column {column}: CSV, TSV and JSONL have")))
+    fn attributes(&self, options: &SourceOptions) -> Vec<Option<String>> {
+        match self.columns() {
+            Some(columns) => columns.used.iter().map(|column| Some(column.attribute.clone())).collect(),
+            None if matches!(self, Self::Lines(Lines::Pairs)) => {
+                vec![options.labels.is_none().then(|| "class".into())]
             }
-            (Self::Lines(Lines::Pairs), labels, _) => Ok(vec![labels.is_none().then(|| "class".into())]),
-            (Self::Lines(Lines::Checksums), ..) => Ok(Vec::new()),
+            None => Vec::new(),
         }
     }
 
-    fn read(
-        &self,
-        path: &Path,
-        take: &mut dyn FnMut(Result<Line, Bad>) -> Result<()>,
-    ) -> Result<Vec<String>> {
+    fn columns(&self) -> Option<&Columns> {
         match self {
-            Self::Table(table) => table.read(path, take).map(|()| table.columns.remarks.clone()),
-            Self::Jsonl(jsonl) => jsonl.read(path, take).map(|()| jsonl.columns.remarks.clone()),
-            Self::Lines(lines) => lines.read(path, take).map(|()| Vec::new()),
+            Self::Table(table) => Some(&table.columns),
+            Self::Jsonl(jsonl) => Some(&jsonl.columns),
+            Self::Lines(_) => None,
+        }
+    }
+
+    /// Returns the attribute that a column is; its name where there is no such column.
+    fn attribute_of(&self, name: &str) -> String {
+        let used = self.columns().into_iter().flat_map(|columns| &columns.used);
+        let column = used.into_iter().find(|column| column.name.eq_ignore_ascii_case(name));
+        column.map_or_else(|| name.to_owned(), |column| column.attribute.clone())
+    }
+
+    fn read(&self, path: &Path, take: &mut dyn FnMut(Result<Line, Bad>) -> Result<()>) -> Result<()> {
+        match self {
+            Self::Table(table) => table.read(path, take),
+            Self::Jsonl(jsonl) => jsonl.read(path, take),
+            Self::Lines(lines) => lines.read(path, take),
         }
     }
 }
@@ -274,7 +316,7 @@ impl Source for List {
     fn scan(&self, _scratch: &Path, sink: &mut dyn FnMut(Entry) -> Result<()>) -> Result<Report> {
         let mut report = Report::default();
         let (mut waiting, mut listed) = (Vec::new(), HashSet::new());
-        let remarks = self.format.read(&self.path, &mut |line| {
+        self.format.read(&self.path, &mut |line| {
             match line {
                 Ok(line) => {
                     listed.extend(self.relative(&line.path).map(|path| short(&path)));
@@ -292,7 +334,8 @@ impl Source for List {
         if (stamp(&now), size(&now)) != (stamp(&self.stat), size(&self.stat)) {
             return Err(Error::NoSource(Failure::new(&self.path, "the list changed while it was read")));
         }
-        report.remarks = remarks;
+        report.remarks = self.format.columns().map(|columns| columns.remarks.clone()).unwrap_or_default();
+        self.naming.finish(&mut report, "--root with that folder, and paths relative to it, take it off");
         self.find_unlisted(&listed, &mut report);
         Ok(report)
     }
@@ -310,11 +353,11 @@ impl Source for List {
     }
 
     fn name(&self, file: FileRef<'_>) -> String {
-        format!("{} on line {}", encode_text(file.locator, ""), file.blob.place.at)
+        format!("{} on line {}", shown(file.locator), file.blob.place.at)
     }
 
     fn failure(&self, file: FileRef<'_>, what: String) -> Failure {
-        let path = encode_text(file.locator, "");
+        let path = shown(file.locator);
         self.bad((file.blob.place.at, format!("{path}: {what}")))
     }
 }

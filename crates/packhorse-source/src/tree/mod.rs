@@ -7,7 +7,7 @@ use self::walk::walk;
 use crate::files::Files;
 use crate::naming::Naming;
 use crate::{
-    Entry, Error, Failure, FileRef, Labels, Links, Report, Result, Rules, Source, SourceOptions, Splits,
+    Entry, Error, Failure, FileRef, Labels, Links, Report, Result, Rules, Source, SourceFormat, SourceOptions,
 };
 
 /// A folder as a source.
@@ -27,12 +27,8 @@ impl Tree {
     ///
     /// Fails where there is no such folder, or an option is wrong.
     pub fn open(root: impl Into<PathBuf>, options: &SourceOptions) -> Result<Self> {
+        options.check(SourceFormat::Folder)?;
         let files = Files::open(root.into())?;
-        if let (Some(Labels::Column(column)), _) | (_, Some(Splits::Column(column))) =
-            (&options.labels, &options.splits)
-        {
-            return Err(Error::Option(format!("a folder has no column {column}: that is for lists")));
-        }
         let labels = options.labels.clone().unwrap_or(Labels::Folder);
         let naming = Naming::new(options, labels, Vec::new())?;
         let rules = Rules::new(&options.include, &options.exclude, options.hidden).map_err(Error::Option)?;

@@ -16,6 +16,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::Tree;
 use crate::files::{THREADS, blob, identity, kind};
+use crate::rules::is_pack;
 use crate::source::reason;
 use crate::{Entry, Failure, LeftOut, Links, Place, Report, Result};
 
@@ -44,7 +45,9 @@ pub(super) fn walk(tree: &Tree, sink: &mut dyn FnMut(Entry) -> Result<()>) -> Re
         walk.folder(Path::new(""))?;
         walk.ask();
         while walk.take()? {}
-        Ok(walk.report)
+        let mut report = walk.report;
+        tree.naming.finish(&mut report, "give that folder as the source for those in it as classes");
+        Ok(report)
     })
 }
 
@@ -123,6 +126,10 @@ impl Walk<'_, '_> {
         });
         if let Err(error) = listed {
             self.fail(full, format!("cannot list the folder: {}", reason(&error)));
+            return Ok(0);
+        }
+        if path != Path::new("") && is_pack(|name| listing.iter().any(|listed| listed.name == name)) {
+            self.report.left_out.entry(LeftOut::Pack).or_default().add(path);
             return Ok(0);
         }
         self.leave_out(path, &mut listing);

@@ -423,7 +423,8 @@ fn folders_are_taken_off_and_rules_apply_to_what_is_left() {
         ["member photos/5.png at byte 6656: lies in fewer than 2 folders, which are taken off"]
     );
     let (_, _, report) = tar_of(bytes, &plain());
-    assert_eq!(report.remarks, ["all members lie under photos/: --strip-components 1 takes it off"]);
+    let remark = "all samples have the class photos, and some lie in folders below it: --strip-components 1 takes it off";
+    assert!(report.remarks.len() == 1 && report.remarks[0].starts_with(remark), "{:?}", report.remarks);
     let flat = tar(Dialect::Ustar, &[("photos/1", ""), ("photos/2", "")]);
     assert!(tar_of(flat, &plain()).2.remarks.is_empty(), "one class is none around others");
 }

@@ -1,4 +1,4 @@
-use packhorse_source::{ColumnType, KeyStyle, Labels, SourceFormat, SourceOptions, Splits};
+use packhorse_source::{ColumnType, KeyStyle, Labels, LeftOut, Links, SourceFormat, SourceOptions, Splits};
 use proptest::strategy::Strategy;
 
 use crate::{Place, failures, scan};
@@ -326,12 +326,34 @@ fn columns_are_found_named_and_refused() {
         ("a.csv", &format!("path{}\n", ",x".repeat(5000)), plain(), "line 1: has more than 4096 fields"),
         ("a.jsonl", "1\n", plain(), "0 samples: no line of the list is a JSON object"),
         ("a.json", "[]", plain(), "one object a line"),
+        ("a.csv", "path,label,Path\n", plain(), "two columns are named \"path\""),
+        ("a.csv", "path,label,label\n", plain(), "two columns are named \"label\""),
+        ("a.csv", "path;label\n", plain(), "separated by commas, not by semicolons"),
+        ("a.csv", "path\tlabel\n", plain(), "see --from"),
+        (
+            "a.csv",
+            "path,label\n",
+            SourceOptions { types: [("Path".to_owned(), ColumnType::Int)].into(), ..plain() },
+            "that is the column of paths",
+        ),
+        (
+            "a.csv",
+            "path,label\n",
+            SourceOptions { strip_components: 1, ..plain() },
+            "--strip-components is for archives, this is CSV",
+        ),
+        (
+            "a.txt",
+            "x y\n",
+            SourceOptions { types: [("x".to_owned(), ColumnType::Int)].into(), ..plain() },
+            "--types is for CSV, TSV and JSONL",
+        ),
         ("a.bin", "x", plain(), "say what it is with --from"),
         (
             "a.txt",
             "x",
             SourceOptions { labels: Some(Labels::Column("x".into())), ..plain() },
-            "this list has no column x",
+            "a list of paths and labels has no column x",
         ),
     ] {
         let error = place.refused(name, text, &options);
@@ -368,6 +390,63 @@ fn files_that_no_line_names_are_reported_but_not_what_rules_leave_out() {
     let (_, report) = place.list("list.csv", "path\ncat/1\n", &plain());
     let unlisted: Vec<_> = report.unlisted.names.iter().map(|name| name.to_str().unwrap()).collect();
     assert_eq!(unlisted, ["deep/er/2"]);
+}
+
+#[test]
+fn links_are_taken_left_out_or_refused_as_in_folders() {
+    let place = three();
+    std::os::unix::fs::symlink("1", place.at("cat/link")).unwrap();
+    let text = "path,class\ncat/1,cat\ncat/link,cat\n";
+    let with = |links| place.list("list.csv", text, &SourceOptions { links, ..plain() });
+    assert_eq!(with(Links::Follow).0.len(), 2);
+    let (samples, report) = with(Links::Skip);
+    assert_eq!((samples.len(), report.left_out[&LeftOut::Link].count), (1, 1));
+    assert_eq!(failures(&with(Links::Error).1), ["line 3: cat/link: is a symbolic link"]);
+}
+
+/// Folders that are linked to each other have no end of paths.
+#[test]
+fn the_search_for_files_that_are_not_listed_follows_no_link_and_enters_no_pack() {
+    let place = three();
+    for i in 0..12 {
+        std::os::unix::fs::symlink("..", place.at(&format!("cat/up{i}"))).unwrap();
+    }
+    for name in ["old/dataset.phm", "old/shard.sha256", "old/shard/aa/x.phs"] {
+        place.write(name, "");
+    }
+    let (_, report) = place.list("list.csv", "path\ncat/1\n", &plain());
+    let unlisted: Vec<_> = report.unlisted.names.iter().map(|name| name.to_str().unwrap()).collect();
+    assert_eq!((report.unlisted.count, unlisted), (2, vec!["cat/2", "dog/3"]));
+    let (samples, report) = scan(&place.at(""), &plain());
+    assert_eq!(samples.len(), 4, "{samples:?}");
+    assert_eq!(report.left_out[&LeftOut::Pack].names, [std::path::Path::new("old")]);
+}
+
+#[test]
+fn what_was_probably_meant_is_said() {
+    let place = three();
+    let (_, report) = place.list("list.csv", "path\ncat\\1\n", &plain());
+    assert!(failures(&report)[0].ends_with("with / in the place of \\: write the paths so"), "{report:?}");
+    assert!(report.remarks[0].starts_with("no column is named class, label, "), "{report:?}");
+    let folders = SourceOptions { splits: Some(Splits::Folder), labels: Some(Labels::Folder), ..plain() };
+    let (_, report) = place.list("list.csv", "path\ncat/1\n", &folders);
+    assert_eq!((report.unsplit.count, report.unlabelled.count), (0, 1));
+    let flat = Place::new(&[("1", "a"), ("2", "b")]);
+    let (_, report) = scan(&flat.at(""), &folders);
+    assert_eq!((report.unsplit.count, report.unlabelled.count), (2, 2));
+    let around = Place::new(&[("all/train/cat/1", "a"), ("all/val/dog/2", "b")]);
+    for (options, class) in [(folders, None), (plain(), Some("all"))] {
+        let (_, report) = scan(&around.at(""), &options);
+        let said = report.remarks.iter().any(|remark| remark.contains("some lie in folders below it"));
+        assert_eq!(said, class.is_some(), "{report:?}");
+    }
+    let patient = SourceOptions {
+        splits: Some("hash:0.5".parse().unwrap()),
+        split_by: Some("Label".into()),
+        ..plain()
+    };
+    let (samples, _) = place.list("list.csv", "path,label\ncat/1,x\n", &patient);
+    assert!(samples[0].contains("split="), "{samples:?}");
 }
 
 proptest::proptest! {

@@ -191,3 +191,66 @@ fn what_lies_around_a_zip_is_not_passed_over() {
     );
     assert!(zip_of(write(&[]), &plain()).1.is_empty(), "an empty archive is one");
 }
+
+/// The directory's first record, and the place of a byte in it.
+fn in_directory(zip: &[u8], at: usize) -> usize {
+    zip.windows(4).position(|bytes| bytes == b"PK\x01\x02").unwrap() + at
+}
+
+#[test]
+fn headers_that_contradict_the_directory_are_refused() {
+    let good = small();
+    for (at, what) in [(30, "another name"), (8, "another compression"), (26, "another name")] {
+        let mut zip = good.clone();
+        zip[at] ^= 1;
+        let (samples, failed, _) = zip_of(zip, &plain());
+        assert_eq!(samples.len(), 1, "{at}");
+        assert!(failed.len() == 1 && failed[0].contains(what), "{failed:?}");
+    }
+}
+
+#[test]
+fn members_that_overlap_are_refused() {
+    let mut zip = write(&[odd(b"a/1", &[7; 300]), odd(b"a/2", &[8; 300])]);
+    // The second is said to begin within the first.
+    let second = zip.windows(4).rposition(|bytes| bytes == b"PK\x01\x02").unwrap();
+    zip[second + 42..second + 46].copy_from_slice(&40u32.to_le_bytes());
+    let (_, failed, _) = zip_of(zip, &plain());
+    assert!(
+        failed.iter().any(|what| what.contains("the members at the bytes 0 and 40 overlap")),
+        "{failed:?}"
+    );
+}
+
+#[test]
+fn names_that_windows_programs_write_are_understood() {
+    let mut zip = write(&[odd(b"cat\\1.jpg", b"one"), odd(b"dog/2\\x.jpg", b"two")]);
+    let (samples, _, report) = zip_of(zip.clone(), &plain());
+    assert_eq!(samples, ["cat\\1.jpg=one", "dog/2\\x.jpg=two"], "a file system of Unix has such names");
+    assert!(report.remarks.is_empty());
+    let host = in_directory(&zip, 5);
+    zip[host] = 0;
+    let (samples, _, report) = zip_of(zip, &plain());
+    assert_eq!(samples, ["cat/1.jpg=one", "dog/2\\x.jpg=two"]);
+    assert!(report.remarks[0].starts_with("1 names have backslashes"), "{report:?}");
+
+    // A name in an old code page, and the same in UTF-8.
+    let mut crc = flate2::Crc::new();
+    crc.update(b"caf\x82");
+    let utf8 = [&[1][..], &crc.sum().to_le_bytes(), "caf\u{e9}".as_bytes()].concat();
+    let name_of = |utf8: &[u8]| {
+        let mut zip = ZipArchiveWriter::new(Vec::new());
+        let field = rawzip::extra_fields::ExtraFieldId::INFO_ZIP_UNICODE_PATH;
+        let builder = zip.new_file(EntryPath::verbatim(b"caf\x82")).unix_permissions(0o100_644);
+        let builder = builder.compression_method(CompressionMethod::STORE);
+        let builder = builder.extra_field(field, utf8, rawzip::Header::CENTRAL).unwrap();
+        let (mut entry, config) = builder.start().unwrap();
+        let mut writer = config.wrap(&mut entry);
+        writer.write_all(b"x").unwrap();
+        let (_, output) = writer.finish().unwrap();
+        entry.finish(output).unwrap();
+        zip_of(zip.finish().unwrap(), &plain()).0
+    };
+    assert_eq!(name_of(&utf8), ["caf\u{e9}=x"]);
+    assert_eq!(name_of(&[&[1, 9, 9, 9, 9], &utf8[5..]].concat()), ["caf%82=x"], "of another name");
+}

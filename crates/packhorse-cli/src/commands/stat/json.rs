@@ -18,11 +18,19 @@ pub(super) fn report(stat: &Stat) -> Value {
         "size_steps": stat.size_steps.iter().map(|(size, samples)| json!({ "up_to": size, "samples": samples })).collect::<Vec<_>>(),
         "content_root": stat.content_root.to_string(),
         "attribute_root": stat.attribute_root.to_string(),
-        "classes": counts(&stat.classes),
+        "classes": classes(stat),
         "splits": counts(&stat.splits),
         "duplicates": duplicates(&stat.duplicates),
         "images": stat.images.as_ref().map(images),
     })
+}
+
+fn classes(stat: &Stat) -> Value {
+    let mut rows = counts(&stat.classes);
+    for (row, name) in rows.as_array_mut().into_iter().flatten().zip(stat.classes.keys()) {
+        row["number"] = json!(name.as_ref().and_then(|name| stat.class_numbers.get(name)));
+    }
+    rows
 }
 
 fn counts(counts: &BTreeMap<Label, (u64, u64)>) -> Value {

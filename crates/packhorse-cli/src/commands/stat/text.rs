@@ -24,9 +24,12 @@ pub(super) fn report(stat: &Stat) -> String {
         "version         {}\ncontent root    {}\nattribute root  {}\n",
         stat.version, stat.content_root, stat.attribute_root
     );
-    for (what, counts) in [("class", &stat.classes), ("split", &stat.splits)] {
-        out += &table(what, counts);
-    }
+    let number = |name: &Label| {
+        let number = name.as_ref().and_then(|name| stat.class_numbers.get(name));
+        format!("{:>7}  ", number.map_or_else(|| "-".into(), ToString::to_string))
+    };
+    out += &table(" number  class", &stat.classes, &number);
+    out += &table("split", &stat.splits, &|_| String::new());
     out += &duplicates(&stat.duplicates);
     if let Some(seen) = &stat.images {
         out += &images(seen);
@@ -34,13 +37,14 @@ pub(super) fn report(stat: &Stat) -> String {
     out
 }
 
-fn table(what: &str, counts: &BTreeMap<Label, (u64, u64)>) -> String {
+fn table(what: &str, counts: &BTreeMap<Label, (u64, u64)>, number: &dyn Fn(&Label) -> String) -> String {
     if counts.is_empty() {
         return String::new();
     }
     let mut out = format!("\n{:>9}  {:>12}  {what}\n", "samples", "bytes");
     for (name, (samples, total)) in counts.iter().take(ROWS) {
-        out += &format!("{:>9}  {:>12}  {}\n", count(*samples), bytes(*total), name_text(name.as_deref()));
+        let (samples, total, text) = (count(*samples), bytes(*total), name_text(name.as_deref()));
+        out += &format!("{samples:>9}  {total:>12}  {}{text}\n", number(name));
     }
     if counts.len() > ROWS {
         out += &format!("and {} more; --format json has all\n", count((counts.len() - ROWS) as u64));
