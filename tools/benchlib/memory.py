@@ -7,7 +7,7 @@ import subprocess
 import zlib
 from pathlib import Path
 
-from .measure import Contender, interleave, note, require_room, run
+from .measure import Contender, files_under, interleave, note, require_room, run
 from .report import Report, cost_table
 
 
@@ -15,13 +15,15 @@ def bench_memory(args):
     report = Report(args)
     tenth = packing_of(args, max(1, args.files // 10), max(1, args.folders // 10))
     whole = packing_of(args, args.files, args.folders)
-    costs = interleave([tenth, whole], args.rounds)
-    small, large = (max(cost.peak_bytes for cost in rounds) for rounds in costs.values())
+    listed = listing_of(args, whole)
+    costs = interleave([tenth, whole, listed], args.rounds)
+    small, large, _ = (max(cost.peak_bytes for cost in rounds) for rounds in costs.values())
     stat = [args.bin, "stat", str(whole.makes)]
     costs["stat"] = [run(stat)]
-    said = subprocess.run(stat, capture_output=True, text=True, check=True).stdout.strip()
+    said = subprocess.run(stat, capture_output=True, text=True, check=True).stdout.split("\n\n")[0].strip()
     tenth.discard()
     whole.discard()
+    listed.discard()
     report.add(files=args.files, folders=args.folders, peak_growth=large / small, stat=said)
     report.add_costs(costs)
     report.finish(cost_table(costs), f"peak with all files / with a tenth of them: {large / small:.3f}", f"```\n{said}\n```")
@@ -31,6 +33,18 @@ def packing_of(args, files: int, folders: int) -> Contender:
     tree = make_tree(args.work, files, folders)
     return Contender(tree, args.work / f"{tree.name}.pack", lambda pack: [
         (f"pack {files:,} files", [args.bin, "pack", str(tree), str(pack), "--quiet", *args.threads])])
+
+
+def listing_of(args, whole: Contender) -> Contender:
+    """Packs the same files from a CSV, in another order than that of keys."""
+    table = args.work / "bench.csv"
+    with open(table, "w") as out:
+        out.write("path,class\n")
+        for entry in files_under(whole.reads):
+            path = entry.path[len(str(whole.reads)) + 1:]
+            out.write(f"{path},{path.split('/')[0]}\n")
+    return Contender(whole.reads, args.work / "bench.csv.pack", lambda pack: [
+        ("pack the list of them", [args.bin, "pack", str(table), str(pack), "--quiet", "--root", str(whole.reads), *args.threads])])
 
 
 def make_tree(work: Path, files: int, folders: int) -> Path:
