@@ -58,10 +58,11 @@ pub(crate) fn bytes(number: u64) -> String {
     indicatif::DecimalBytes(number).to_string()
 }
 
-/// A count with its noun: 1 file, 2 files.
+/// A count with its noun: 1 file, 2 files, 2 groups of files.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let (first, rest) = noun.split_at(noun.find(' ').unwrap_or(noun.len()));
     let s = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{s}", count(number))
+    format!("{} {first}{s}{rest}", count(number))
 }
 
 /// A path as a shell takes it for one word.

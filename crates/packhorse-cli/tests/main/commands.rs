@@ -215,3 +215,53 @@ fn a_reader_that_closes_the_pipe_is_no_error() {
         sealed.shell("set -o pipefail; $packhorse ls p --long | head -1 >/dev/null; echo ${PIPESTATUS[0]}");
     assert_eq!((ran.out.as_str(), ran.err.as_str()), ("0\n", ""));
 }
+
+/// Keys that are data, not names of a report: their own names are not documented.
+const BY_DATA: [&str; 8] =
+    ["left_out", "findings", "attributes", "counts", "modes", "orientations", "not_decoded", "names"];
+
+fn names(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(object) => {
+            for (name, value) in object {
+                found.insert(name.clone());
+                match value.as_object().filter(|_| BY_DATA.contains(&&**name)) {
+                    Some(by_data) => by_data.values().for_each(|value| names(value, found)),
+                    None => names(value, found),
+                }
+            }
+        }
+        serde_json::Value::Array(array) => array.iter().for_each(|value| names(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_name_in_json_is_documented() {
+    let sealed = Sealed::new(&[(b"a/1.gif".to_vec(), b"GIF89a".to_vec()), (b"a/2".to_vec(), vec![])].into());
+    let page = include_str!("../../../../docs/json.md");
+    let mut found = std::collections::BTreeSet::new();
+    for line in [
+        "$packhorse pack src p --group --dry-run",
+        "$packhorse pack src p --group",
+        "$packhorse verify p",
+        "$packhorse verify p --source src",
+        "$packhorse ls p",
+        "$packhorse stat p --check decode",
+        "$packhorse manifest check p",
+        "mv p/dataset.phm m; $packhorse manifest rebuild p",
+        "rm -r p/index; $packhorse verify p",
+        "$packhorse repair p --source src",
+        "rm -r p/shard src/a/1.gif; $packhorse repair p --source src",
+        "ln -s nowhere src/l; $packhorse pack src q --on-error skip",
+    ] {
+        let ran = sealed.shell(&format!("{line} --format json"));
+        assert!(!ran.out.is_empty(), "{line}: {ran:?}");
+        for value in serde_json::Deserializer::from_str(&ran.out).into_iter() {
+            names(&value.unwrap(), &mut found);
+        }
+    }
+    assert!(found.len() > 80, "{found:?}");
+    let lacking: Vec<_> = found.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();
+    assert!(lacking.is_empty(), "docs/json.md lacks {lacking:?}");
+}

@@ -13,8 +13,7 @@ use crate::print::{bytes, count, counted};
 /// Rows of a table on the page.
 const ROWS: usize = 300;
 
-/// Writes a page that needs nothing beside itself: no script, no file, no network.
-/// Makes the page: a self-contained HTML document.
+/// Makes a page that needs nothing beside itself: no script, no file, no network.
 pub(super) fn page(stat: &Stat, pack: &Path) -> Result<String> {
     let mut environment = Environment::new();
     environment.add_template("report.html", include_str!("report.html")).context("the page's template")?;
@@ -63,17 +62,40 @@ pub(super) fn page(stat: &Stat, pack: &Path) -> Result<String> {
         classes_left_out => stat.classes.len().saturating_sub(ROWS),
         splits => groups(&stat.splits),
         sizes => bars(steps),
+        problems => problems(stat),
         duplicates => context! {
             groups => stat.duplicates.groups,
-            copies => stat.duplicates.copies,
-            across_splits => stat.duplicates.across_splits,
-            across_classes => stat.duplicates.across_classes,
+            summary => format!(
+                "{}, with {} beside the first of each.",
+                counted(stat.duplicates.groups, "group"),
+                counted(stat.duplicates.copies, "sample")
+            ),
             listed => duplicates,
         },
         images => stat.images.as_ref().map(images),
         sheet => sheet,
     });
     page.context("the page")
+}
+
+/// What stands out, and where on the page it is.
+fn problems(stat: &Stat) -> Vec<(&'static str, String)> {
+    let mut problems = Vec::new();
+    let mut say = |number: u64, place, noun: &str, what: &str| {
+        if number > 0 {
+            problems.push((place, format!("{} {what}", counted(number, noun))));
+        }
+    };
+    let group = "group of equal bytes";
+    say(stat.duplicates.across_splits, "equal", group, "across splits: leaks");
+    say(stat.duplicates.across_classes, "equal", group, "across classes: labels that contradict each other");
+    if let Some(images) = &stat.images {
+        say(images.broken, "images", "image", "that cannot be decoded");
+        for (what, tally) in &images.findings {
+            say(tally.count, "images", "file", what);
+        }
+    }
+    problems
 }
 
 fn images(images: &Images) -> Value {
