@@ -19,6 +19,7 @@ pub(crate) enum Command {
     Pack(Pack),
     Verify(Verify),
     Repair(Repair),
+    Convert(Convert),
     Unpack(Unpack),
     Ls(Ls),
     Cat(Cat),
@@ -263,6 +264,32 @@ pub(crate) struct Repair {
     /// The --classes that the pack was made with, should its manifest be lost
     #[arg(long, value_name = "FILE")]
     pub(crate) classes: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Make a pack of another pack, with other sizes or compression
+///
+/// Keys, classes with their numbers, splits and attributes stay as they are; each record is compared with its SHA-256 on the way. With the same
+/// --shard-size and no compression the result is the pack that the first source gives.
+#[derive(Args)]
+pub(crate) struct Convert {
+    /// The pack to read
+    pub(crate) pack: PathBuf,
+    /// The pack to make
+    pub(crate) out: PathBuf,
+    /// Threads that hash and write; others read ahead and sync [default: the processors allowed]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+    /// Size of a segment, such as 64MiB; 4KiB to 1TiB [default: that of the pack]
+    #[arg(long, value_name = "SIZE", value_parser = shard_size)]
+    pub(crate) shard_size: Option<CutRule>,
+    /// Compress records where it saves at least 5 %: none, auto (zstd:3) or zstd:LEVEL with LEVEL 1 to 22
+    #[arg(long, value_name = "HOW", default_value = "none", value_parser = compression)]
+    pub(crate) compress: Compression,
+    /// Whether the manifest has a line for each sample [default: as the pack has it]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) detail: Option<Detail>,
     #[command(flatten)]
     pub(crate) output: Output,
 }

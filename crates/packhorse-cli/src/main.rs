@@ -18,11 +18,12 @@ use crate::args::{Arguments, Command};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    on_signals(matches!(arguments.command, Command::Pack(_) | Command::Repair(_)));
+    on_signals(matches!(arguments.command, Command::Pack(_) | Command::Convert(_) | Command::Repair(_)));
     let outcome = match arguments.command {
         Command::Pack(args) => commands::pack::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Repair(args) => commands::repair::run(&args),
+        Command::Convert(args) => commands::convert::run(&args),
         Command::Unpack(args) => commands::unpack::run(&args),
         Command::Ls(args) => commands::read::ls(&args),
         Command::Cat(args) => commands::read::cat(&args),

@@ -1,3 +1,4 @@
+pub(crate) mod convert;
 pub(crate) mod help;
 pub(crate) mod manifest;
 pub(crate) mod pack;
@@ -19,13 +20,7 @@ use crate::print;
 /// Puts the options of the command line over those that the pack was made with.
 fn source_options(args: &SourceArgs, src: &Path, pack: &Path) -> Result<SourceOptions> {
     let remembered = if args.forget { None } else { packhorse::source_options(pack)? };
-    let again =
-        |i: usize| args.types[..i].iter().any(|(name, _)| name.eq_ignore_ascii_case(&args.types[i].0));
-    if let Some(i) = (0..args.types.len()).find(|&i| again(i)) {
-        let what = format!("--types names the column {} twice", args.types[i].0);
-        return Err(Error::Refused { what, hint: "a column has one type".to_owned() }.into());
-    }
-    Ok(options_over(remembered, args, src, pack))
+    options_over(remembered, args, src, pack)
 }
 
 fn options_over(
@@ -33,8 +28,16 @@ fn options_over(
     args: &SourceArgs,
     src: &Path,
     pack: &Path,
-) -> SourceOptions {
+) -> Result<SourceOptions> {
+    let again =
+        |i: usize| args.types[..i].iter().any(|(name, _)| name.eq_ignore_ascii_case(&args.types[i].0));
+    if let Some(i) = (0..args.types.len()).find(|&i| again(i)) {
+        let what = format!("--types names the column {} twice", args.types[i].0);
+        return Err(Error::Refused { what, hint: "a column has one type".to_owned() }.into());
+    }
     let before = match remembered {
+        // The options that the pack was made with are for its first source.
+        _ if packhorse::is_pack(src) => SourceOptions::default(),
         Some(before) => before,
         None if args.forget => SourceOptions::default(),
         None => of_attributes(src, pack),
@@ -48,7 +51,7 @@ fn options_over(
         print::note(&format!("as the pack was made:{} (--forget starts anew)", patterns.collect::<String>()));
     }
     let or = |now: &[String], before: Vec<String>| if now.is_empty() { before } else { now.to_vec() };
-    SourceOptions {
+    Ok(SourceOptions {
         labels: args.labels.clone().or(before.labels),
         splits: args.split.clone().or(before.splits),
         split_by: args.split_by.clone().or(before.split_by),
@@ -81,7 +84,7 @@ fn options_over(
             args::From::Tar => SourceFormat::Tar,
             args::From::Zip => SourceFormat::Zip,
         }),
-    }
+    })
 }
 
 /// A pack that was copied without its options still tells which attributes it has.
@@ -97,11 +100,13 @@ fn of_attributes(src: &Path, pack: &Path) -> SourceOptions {
 
 fn open(path: &Path, options: &SourceOptions, pack: &Path) -> Result<Box<dyn Source>> {
     packhorse::open_source(path, options).map_err(|error| match error {
-        SourceError::Option(what) if packhorse::source_options(pack).is_ok_and(|known| known.is_some()) => {
+        Error::Source(SourceError::Option(what))
+            if packhorse::source_options(pack).is_ok_and(|known| known.is_some()) =>
+        {
             let hint =
                 "options that the pack was made with hold; --forget starts from the defaults".to_owned();
             Error::Refused { what, hint }.into()
         }
-        error => Error::from(error).into(),
+        error => error.into(),
     })
 }

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::ValueEnum;
 use packhorse::{
-    Detail, DryRun, Error, Failure, Findings, Labels, MANIFEST, OnError, PackOptions, PackReport, Report,
-    path_text,
+    Detail, DryRun, Error, Failure, Findings, Labels, OnError, PackOptions, PackReport, Report, path_text,
 };
 use serde_json::json;
 
@@ -15,6 +14,12 @@ use crate::args::{self, Format, Pack};
 use crate::print::{self, Shown, bytes, count, counted, path_json, some, tally_json, word};
 
 pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
+    if packhorse::is_pack(&args.src) {
+        let what = format!("{} is a pack", path_text(&args.src));
+        return Err(
+            Error::Refused { what, hint: "`packhorse convert PACK OUT` makes a pack of it".into() }.into()
+        );
+    }
     check_places(&args.src, &args.out)?;
     let on_error = match args.on_error {
         args::OnError::Stop => OnError::Stop,
@@ -55,9 +60,21 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
     match args.output.format {
         Format::Json => print::json(&report_json(&report, time.as_secs_f64()))?,
         Format::Text if args.output.quiet => {}
-        Format::Text => print::data(&report_text(&report, args, time.as_secs_f64()))?,
+        Format::Text => print::data(&report_text(&report, &source_words(args), time.as_secs_f64()))?,
     }
     Ok(code(&report.failures))
+}
+
+/// The source, and the options of it that a pack does not remember, for a command line.
+fn source_words(args: &Pack) -> String {
+    let mut source = word(&args.src);
+    if let Some(root) = &args.source.root {
+        source += &format!(" --root {}", word(root));
+    }
+    if let Some(from) = args.source.from.and_then(|from| from.to_possible_value()) {
+        source += &format!(" --from {}", from.get_name());
+    }
+    source
 }
 
 /// Returns whether the top folders, which would be classes, have the names that splits have.
@@ -91,9 +108,6 @@ fn code(failures: &[Failure]) -> ExitCode {
 /// Refuses places that cannot be meant.
 pub(super) fn check_places(src: &Path, out: &Path) -> Result<()> {
     let refuse = |what: String, hint: &str| Err(Error::Refused { what, hint: hint.to_owned() }.into());
-    if src.join(MANIFEST).is_file() {
-        return refuse(format!("{} is a pack", path_text(src)), "give the source that it was made from");
-    }
     let Ok(src) = fs::canonicalize(src) else { return Ok(()) };
     // The nearest folder that is there already tells where the output will be.
     let there = out
@@ -105,7 +119,7 @@ pub(super) fn check_places(src: &Path, out: &Path) -> Result<()> {
     Ok(())
 }
 
-fn report_text(report: &PackReport, args: &Pack, seconds: f64) -> String {
+pub(super) fn report_text(report: &PackReport, source: &str, seconds: f64) -> String {
     let mut out = notes_text(&report.scan, &report.failures, &report.findings);
     out += &format!(
         "packed {} ({}) in {} into {} in {seconds:.1} s\n",
@@ -129,13 +143,7 @@ fn report_text(report: &PackReport, args: &Pack, seconds: f64) -> String {
         );
     }
     let pack = word(&report.path);
-    let mut source = format!("--source {}", word(&args.src));
-    if let Some(root) = &args.source.root {
-        source += &format!(" --root {}", word(root));
-    }
-    if let Some(from) = args.source.from.and_then(|from| from.to_possible_value()) {
-        source += &format!(" --from {}", from.get_name());
-    }
+    let source = format!("--source {source}");
     out += &match report.failures.is_empty() {
         true => format!("prove it: packhorse verify {pack} && packhorse verify {pack} {source}\n"),
         false => format!(
@@ -243,7 +251,7 @@ pub(super) fn notes_json(scan: &Report, failures: &[Failure], findings: &Finding
     })
 }
 
-fn report_json(report: &PackReport, seconds: f64) -> serde_json::Value {
+pub(super) fn report_json(report: &PackReport, seconds: f64) -> serde_json::Value {
     json!({
         "pack": path_json(&report.path),
         "version": report.version.to_string(),

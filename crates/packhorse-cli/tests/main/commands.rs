@@ -107,7 +107,7 @@ fn wrong_requests_exit_with_2_and_say_what_mends_them() {
     sealed.run(&["verify", "p", "--quick", "--lock"]).says(2, &[], &["cannot be used with"]);
     sealed.run(&["frobnicate"]).says(2, &[], &["unrecognized subcommand"]);
     sealed.run(&["pack", "src", "p", "-q"]).says(0, &[], &[]);
-    sealed.run(&["pack", "p", "q"]).says(2, &[], &["p is a pack"]);
+    sealed.run(&["pack", "p", "q"]).says(2, &[], &["p is a pack", "packhorse convert"]);
     sealed.run(&["unpack", "p", "src"]).says(2, &[], &["src is not empty"]);
     fs::remove_file(sealed.at("p/dataset.phm")).unwrap();
     sealed.run(&["verify", "p"]).says(

@@ -67,7 +67,7 @@ fn what_cannot_be_mended_is_named_and_exits_with_1() {
     failed.says(1, &expected, &[]);
     assert!(read(&sealed.at("p"), &[]) == broken);
     sealed.run(&["repair", "p", "--source", "src", "-q"]).says(1, &["not mended: "], &[]);
-    sealed.run(&["repair", "src", "--source", "p"]).says(2, &[], &["p is a pack"]);
+    sealed.run(&["repair", "src", "--source", "p"]).says(2, &[], &["src is not a pack"]);
     sealed.run(&["repair", "nowhere", "--source", "src"]).says(2, &[], &["nowhere is not a pack", "hint: "]);
     sealed.run(&["repair", "p", "--source", "gone"]).says(2, &[], &["gone: "]);
     sealed.run(&["repair", "p"]).says(2, &[], &["--source <SRC>"]);

@@ -119,3 +119,56 @@ fn one_tree_is_one_pack_from_whatever_source_it_comes() {
         sealed.run(&[&["verify", "folder", "--source", source], root].concat()).says(0, &["3 samples"], &[]);
     }
 }
+
+/// A pack of a pack has the bytes of one of the source, whatever the first one's sizes and compression were.
+#[test]
+fn a_pack_is_a_source() {
+    let sealed = sealed();
+    fs::write(sealed.at("src/cat/1.json"), "{}").unwrap();
+    fs::write(sealed.at("classes"), "zebra\ndog\ncat\n").unwrap();
+    let options = ["--group", "--classes", "classes", "--split", "hash:0.5", "--shard-size", "4KiB", "-q"];
+    let pack = |out: &str, more: &[&str]| {
+        sealed.run(&[&["pack", "src", out], &options[..], more].concat()).says(0, &[], &[]);
+    };
+    pack("plain", &["--detail", "segments"]);
+    pack("zstd", &["--detail", "segments", "--compress", "auto"]);
+    sealed.run(&["convert", "zstd", "back"]).says(
+        0,
+        &["packed 3 samples", "prove it: packhorse verify back && packhorse verify back --source zstd"],
+        &[],
+    );
+    assert!(bytes(&sealed, "back") == bytes(&sealed, "plain"));
+    sealed.run(&["verify", "back", "--source", "zstd"]).says(
+        0,
+        &["the index equals the source: 3 samples"],
+        &[],
+    );
+    sealed.run(&["convert", "plain", "large", "--shard-size", "64MiB", "--detail", "samples", "-q"]).says(
+        0,
+        &[],
+        &[],
+    );
+    let roots = |pack: &str| {
+        let json: serde_json::Value =
+            serde_json::from_str(&sealed.run(&["stat", pack, "--format", "json"]).out).unwrap();
+        (json["content_root"].clone(), json["attribute_root"].clone(), json["classes"].clone())
+    };
+    assert_eq!(roots("large"), roots("plain"));
+    assert_ne!(bytes(&sealed, "large"), bytes(&sealed, "plain"));
+
+    // A copy mends a pack; options of a first source mean nothing to it.
+    let victim = sealed.shell("find plain/shard -type f | head -1").out;
+    let victim = victim.trim();
+    let good = fs::read(sealed.at(victim)).unwrap();
+    packhorse_testkit::flip(&sealed.at(victim), 8 * 64);
+    let damaged = sealed.run(&["convert", "plain", "broken"]);
+    damaged.says(2, &[], &["plain", "sample "]);
+    assert!(!sealed.at("broken/dataset.phm").exists());
+    sealed.run(&["repair", "plain", "--source", "zstd"]).says(0, &["the pack is whole: 1 file mended"], &[]);
+    assert!(fs::read(sealed.at(victim)).unwrap() == good);
+    sealed.run(&["verify", "back", "--source", "zstd", "--split", "none"]).says(
+        2,
+        &[],
+        &["options of the source do not fit"],
+    );
+}

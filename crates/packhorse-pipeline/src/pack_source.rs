@@ -1,0 +1,154 @@
+use std::io::{Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use packhorse_core::{DATA, IndexView, Value, encode_text};
+use packhorse_manifest::{AttributesView, MANIFEST, Manifest, attributes_path, index_path};
+use packhorse_reader::{Pack, Tables};
+use packhorse_source::{Blob, Entry, Failure, FileRef, Payload, Place, Report, Source, SourceOptions, Stamp};
+
+use crate::error::{Error, Result};
+use crate::schedule::held;
+use crate::segment::read_table;
+
+/// Opens a source of any kind: a pack, or what [`packhorse_source::open`] opens.
+///
+/// # Errors
+///
+/// As [`packhorse_source::open`]. A pack takes no options: its samples have their keys and attributes.
+pub fn open_source(path: &Path, options: &SourceOptions) -> Result<Box<dyn Source>> {
+    if !is_pack(path) {
+        return Ok(packhorse_source::open(path, options)?);
+    }
+    if *options != SourceOptions::default() {
+        let what =
+            "a pack has keys, classes and splits of its own: options of the source do not fit".to_owned();
+        return Err(packhorse_source::Error::Option(what).into());
+    }
+    Ok(Box::new(PackSource::open(path)?))
+}
+
+/// Returns whether a folder is a pack, by its manifest.
+pub fn is_pack(path: &Path) -> bool {
+    path.join(MANIFEST).is_file()
+}
+
+/// A pack as a source: its samples, in key order, with the digests that its index promises.
+pub struct PackSource {
+    pack: Pack,
+    /// Tables of the segments read last: a writer goes through them in order, with a few at a time.
+    recent: Mutex<Vec<(usize, Arc<Tables>)>>,
+}
+
+/// Segments whose tables are kept.
+const RECENT: usize = 16;
+
+impl PackSource {
+    /// Opens a pack.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is none, or its manifest is damaged.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Ok(Self { pack: Pack::open(path)?, recent: Mutex::default() })
+    }
+
+    /// Returns the pack's manifest.
+    pub fn manifest(&self) -> &Manifest {
+        self.pack.manifest()
+    }
+
+    fn tables(&self, s: usize) -> Result<Arc<Tables>, packhorse_reader::Error> {
+        if let Some((_, tables)) = held(&self.recent).iter().find(|(known, _)| *known == s) {
+            return Ok(tables.clone());
+        }
+        let tables = Arc::new(self.pack.tables(s)?);
+        let mut recent = held(&self.recent);
+        if recent.len() >= RECENT {
+            recent.remove(0);
+        }
+        recent.push((s, tables.clone()));
+        Ok(tables)
+    }
+
+    fn segment(&self, s: usize, sink: &mut dyn FnMut(Entry) -> packhorse_source::Result<()>) -> Result<()> {
+        let line = &self.pack.manifest().segments[s];
+        let table = |path: PathBuf| {
+            let path = self.pack.path().join(path);
+            read_table(&path).map(|bytes| (bytes, path.clone())).map_err(Error::io("read", &path))
+        };
+        let (index, index_file) = table(index_path(line.content))?;
+        let (columns, columns_file) = table(attributes_path(line.attributes))?;
+        let view = IndexView::new(&index).map_err(|what| what.at(&index_file))?;
+        let attributes = AttributesView::new(&columns).map_err(|what| what.at(&columns_file))?;
+        let names: Vec<&str> = attributes.names().collect();
+        for i in 0..view.len() {
+            let row = view.row(i).map_err(|what| what.at(&index_file))?;
+            let mut fields: Vec<(Box<str>, Blob)> = Vec::new();
+            for (at, field) in (row.first_field..).zip(view.fields(row)) {
+                let field = field.map_err(|what| what.at(&index_file))?;
+                let place = Place { file: s as u32, at };
+                let (size, sha256) = (field.size, Some(field.sha256));
+                let blob = Blob { locator: None, place, size, stamp: Stamp::default(), sha256 };
+                fields.push((field.name.into(), blob));
+            }
+            let payload = match fields.as_slice() {
+                [(name, blob)] if **name == *DATA => Payload::File(blob.clone()),
+                _ => Payload::Fields(fields),
+            };
+            let value = |name: &String| match names.contains(&&**name) {
+                true => attributes.get(name, i).map_err(|what| what.at(&columns_file).into()),
+                false => Ok(Value::Null),
+            };
+            let values = self.pack.manifest().attributes.iter().map(value).collect::<Result<_>>()?;
+            sink(Entry { key: row.key.to_key(), payload, values })?;
+        }
+        Ok(())
+    }
+}
+
+impl Source for PackSource {
+    fn path(&self) -> &Path {
+        self.pack.path()
+    }
+
+    fn attributes(&self) -> &[String] {
+        &self.pack.manifest().attributes
+    }
+
+    fn sorted(&self) -> bool {
+        true
+    }
+
+    fn scan(
+        &self,
+        _scratch: &Path,
+        sink: &mut dyn FnMut(Entry) -> packhorse_source::Result<()>,
+    ) -> packhorse_source::Result<Report> {
+        for s in 0..self.pack.manifest().segments.len() {
+            self.segment(s, sink).map_err(|error| match error {
+                Error::Source(error) => error,
+                error => packhorse_source::Error::NoSource(Failure::new(self.path(), error.to_string())),
+            })?;
+        }
+        Ok(Report::default())
+    }
+
+    fn read(&self, file: FileRef<'_>, buffer: &mut Vec<u8>) -> Result<(), Failure> {
+        let place = file.blob.place;
+        let key =
+            packhorse_core::KeyRef::new(file.locator).map_err(|rule| self.failure(file, rule.to_string()))?;
+        let read = self.tables(place.file as usize).and_then(|tables| tables.read(key, place.at, buffer));
+        read.map_err(|error| Failure::new(self.path(), error.to_string()))
+    }
+
+    fn open(&self, file: FileRef<'_>) -> Result<Box<dyn Read + Send + '_>, Failure> {
+        let mut bytes = Vec::new();
+        self.read(file, &mut bytes)?;
+        Ok(Box::new(Cursor::new(bytes)))
+    }
+
+    fn failure(&self, file: FileRef<'_>, what: String) -> Failure {
+        Failure::new(self.path(), format!("sample {}: {what}", encode_text(file.locator, "")))
+    }
+}
