@@ -4,10 +4,12 @@ mod bytes;
 mod container;
 mod digest;
 mod error;
+mod extents;
 mod index;
 mod key;
 mod regular;
 mod storage;
+mod stream;
 mod text;
 mod tree;
 mod value;
@@ -18,12 +20,14 @@ pub use container::{
 };
 pub use digest::{Digest, Sha256};
 pub use error::{Error, Malformed, Result};
+pub use extents::{ExtentTable, ExtentTableBuilder, Order, StreamFile};
 pub use index::{
     FIELD_NAME, Field, FieldRow, IndexBuilder, IndexView, MAX_SAMPLES, Row, SegmentIndex, check_field_name,
 };
 pub use key::{Key, KeyError, KeyGuard, KeyRef};
 pub use regular::{open_regular, read_regular};
 pub use storage::{AtomicFile, Disk, Storage, StorageFile, write_all_vectored};
+pub use stream::{Stream, StreamField, StreamSample};
 pub use text::{decode_text, encode_text, path_text};
 pub use tree::{TreeHasher, attribute_leaf, sample_leaf};
 pub use value::{ATTRIBUTE_NAME, Attributes, Value, ValueKind, check_attribute_name};
