@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use packhorse::{ColumnType, Compression, CutRule, Labels, Splits};
+use packhorse::{ColumnType, Compression, CutRule, Labels, Order, Splits};
 
 /// Packs many small image files into a few large files, and proves it
 #[derive(Parser)]
@@ -75,6 +75,8 @@ pub(crate) struct Pack {
     /// Whether the manifest has a line for each sample [default: samples for a pack of up to 10,000, or as the pack has it]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) detail: Option<Detail>,
+    #[command(flatten)]
+    pub(crate) target: Target,
     /// Say what would be packed, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -143,6 +145,32 @@ pub(crate) struct SourceArgs {
     /// Start from the defaults, not from the options above that the pack was made with
     #[arg(long)]
     pub(crate) forget: bool,
+}
+
+/// The container that a pack is written in
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Container")]
+pub(crate) struct Target {
+    /// The container: packhorse's own shards, or tars by WebDataset's convention, which other tools read without packhorse
+    /// [default: shard, or that of the pack]
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub(crate) container: Option<ContainerName>,
+    /// The order of the samples in the files of a tar: that of their keys (`key`), or by a hash of key and seed (`shuffled:SEED`),
+    /// since such files are read from beginning to end [default: shuffled:0, or as the pack has it]
+    #[arg(long, value_name = "ORDER", value_parser = order)]
+    pub(crate) order: Option<Order>,
+    /// Name the members of a tar so that WebDataset reads each as one sample: `a/b.c.jpg` becomes `a/b_c_jpg.jpg`. Without it,
+    /// names that it would split, merge or pass over are errors
+    #[arg(long)]
+    pub(crate) safe_names: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ContainerName {
+    /// packhorse's own: random access, one file for each segment
+    Shard,
+    /// Tar files by the convention of WebDataset
+    Tar,
 }
 
 #[derive(Args, Clone, Copy)]
@@ -290,6 +318,8 @@ pub(crate) struct Convert {
     /// Whether the manifest has a line for each sample [default: as the pack has it]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) detail: Option<Detail>,
+    #[command(flatten)]
+    pub(crate) target: Target,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -462,6 +492,14 @@ fn size(text: &str) -> Option<u64> {
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+fn order(text: &str) -> Result<Order, String> {
+    match (text, text.strip_prefix("shuffled:").map(str::parse)) {
+        ("key", _) => Ok(Order::Key),
+        (_, Some(Ok(seed))) => Ok(Order::Shuffled(seed)),
+        _ => Err("key, or shuffled:SEED with a number".into()),
+    }
 }
 
 fn column_type(text: &str) -> Result<(String, ColumnType), String> {

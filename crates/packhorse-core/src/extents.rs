@@ -51,8 +51,8 @@ impl ExtentTableBuilder {
         self.count += 1;
     }
 
-    /// Returns the bytes of the table of this version.
-    pub fn finish(self, version: Digest, order: Order, files: &[StreamFile]) -> Vec<u8> {
+    /// Returns the bytes of the table of this version. `options` are those of the container: [`Stream::options`](crate::Stream::options).
+    pub fn finish(self, version: Digest, options: u8, order: Order, files: &[StreamFile]) -> Vec<u8> {
         let mut names = Vec::new();
         for file in files {
             names.extend(file.len.to_le_bytes());
@@ -70,7 +70,8 @@ impl ExtentTableBuilder {
             Vec::with_capacity(HEADER as usize + body.iter().map(|part| part.len()).sum::<usize>());
         table.extend(MAGIC);
         table.extend(VERSION.to_le_bytes());
-        table.extend([0; 6]);
+        table.extend([0; 2]);
+        table.extend(u32::from(options).to_le_bytes());
         table.extend(version.0);
         table.extend((self.segments.len() as u64 / 8).to_le_bytes());
         table.extend(self.count.to_le_bytes());
@@ -95,8 +96,14 @@ impl Default for ExtentTableBuilder {
 #[derive(Clone, Copy, Debug)]
 pub struct ExtentTable<'a> {
     bytes: &'a [u8],
+    counts: ExtentCounts,
+}
+
+/// How much there is in an extent table: what [`ExtentTable::new`] found out.
+#[derive(Clone, Copy, Debug)]
+pub struct ExtentCounts {
     segments: u64,
-    count: u64,
+    extents: u64,
     files: u32,
 }
 
@@ -108,16 +115,17 @@ impl<'a> ExtentTable<'a> {
     /// Fails where the header is damaged, or the table is longer or shorter than it says.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let fields = Fields(bytes);
-        fields.magic(MAGIC, VERSION, 0)?;
+        fields.magic(MAGIC, VERSION, u32::from(u8::MAX))?;
         let crc = crc32c::crc32c(fields.bytes(0, HEADER - 4)?);
         if fields.u32(HEADER - 4)? != crc {
             return Err(Malformed::new(HEADER - 4, "the header's CRC-32C is another"));
         }
-        let table = Self { bytes, segments: fields.u64(48)?, count: fields.u64(56)?, files: fields.u32(64)? };
+        let counts =
+            ExtentCounts { segments: fields.u64(48)?, extents: fields.u64(56)?, files: fields.u32(64)? };
         let names = fields.u64(80)?;
         let len = (|| {
-            let segments = table.segments.checked_mul(8)?;
-            let extents = table.count.checked_mul(ROW)?;
+            let segments = counts.segments.checked_mul(8)?;
+            let extents = counts.extents.checked_mul(ROW)?;
             HEADER.checked_add(segments)?.checked_add(extents)?.checked_add(names)
         })();
         if len != Some(bytes.len() as u64) {
@@ -126,7 +134,18 @@ impl<'a> ExtentTable<'a> {
                 format!("says another length than the {} bytes there are", bytes.len()),
             ));
         }
-        Ok(table)
+        Ok(Self { bytes, counts })
+    }
+
+    /// Reads a table whose header was read before, at the same bytes.
+    #[inline]
+    pub fn known(bytes: &'a [u8], counts: ExtentCounts) -> Self {
+        Self { bytes, counts }
+    }
+
+    /// Returns what the header says.
+    pub fn counts(&self) -> ExtentCounts {
+        self.counts
     }
 
     /// Returns the version that the table is of.
@@ -136,6 +155,15 @@ impl<'a> ExtentTable<'a> {
     /// Fails where the table is cut.
     pub fn version(&self) -> Result<Digest, Malformed> {
         Ok(Digest(Fields(self.bytes).array(16)?))
+    }
+
+    /// Returns the options of the container that wrote the files.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the table is cut.
+    pub fn options(&self) -> Result<u8, Malformed> {
+        Ok(Fields(self.bytes).array::<1>(12)?[0])
     }
 
     /// Returns the order of the samples in the files.
@@ -154,17 +182,17 @@ impl<'a> ExtentTable<'a> {
 
     /// Returns the number of segments.
     pub fn segments(&self) -> u64 {
-        self.segments
+        self.counts.segments
     }
 
     /// Returns the number of extents.
     pub fn len(&self) -> u64 {
-        self.count
+        self.counts.extents
     }
 
     /// Returns whether there is no extent.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.counts.extents == 0
     }
 
     /// Returns the number of the first extent of a segment.
@@ -173,8 +201,8 @@ impl<'a> ExtentTable<'a> {
     ///
     /// Fails where there is no such segment.
     pub fn first_of(&self, segment: u64) -> Result<u64, Malformed> {
-        if segment >= self.segments {
-            return Err(Malformed::new(48, format!("segment {segment} of {}", self.segments)));
+        if segment >= self.counts.segments {
+            return Err(Malformed::new(48, format!("segment {segment} of {}", self.counts.segments)));
         }
         Fields(self.bytes).u64(HEADER + 8 * segment)
     }
@@ -186,15 +214,15 @@ impl<'a> ExtentTable<'a> {
     /// Fails where there is no such extent, or it is damaged.
     #[inline]
     pub fn get(&self, j: u64) -> Result<(u32, Extent), Malformed> {
-        if j >= self.count {
-            return Err(Malformed::new(56, format!("extent {j} of {}", self.count)));
+        if j >= self.counts.extents {
+            return Err(Malformed::new(56, format!("extent {j} of {}", self.counts.extents)));
         }
-        let at = HEADER + 8 * self.segments + ROW * j;
+        let at = HEADER + 8 * self.counts.segments + ROW * j;
         let fields = Fields(self.bytes);
         let extent = Extent::read(fields.bytes(at, Extent::SIZE)?, 0).map_err(|what| what.shifted(at))?;
         let file = fields.u32(at + Extent::SIZE)?;
-        if file >= self.files {
-            return Err(Malformed::new(at + Extent::SIZE, format!("file {file} of {}", self.files)));
+        if file >= self.counts.files {
+            return Err(Malformed::new(at + Extent::SIZE, format!("file {file} of {}", self.counts.files)));
         }
         Ok((file, extent))
     }
@@ -206,9 +234,9 @@ impl<'a> ExtentTable<'a> {
     /// Fails where the table is damaged, or a name is none of a file in one folder.
     pub fn files(&self) -> Result<Vec<StreamFile>, Malformed> {
         let fields = Fields(self.bytes);
-        let mut at = HEADER + 8 * self.segments + ROW * self.count;
+        let mut at = HEADER + 8 * self.counts.segments + ROW * self.counts.extents;
         let mut files = Vec::new();
-        for _ in 0..self.files {
+        for _ in 0..self.counts.files {
             let (len, sha256) = (fields.u64(at)?, Digest(fields.array(at + 8)?));
             let name_len = u64::from(fields.u16(at + 40)?);
             let name = std::str::from_utf8(fields.bytes(at + 42, name_len)?);
@@ -237,18 +265,18 @@ impl<'a> ExtentTable<'a> {
         self.order()?;
         let files = self.files()?;
         let mut before = 0;
-        for segment in 0..self.segments {
+        for segment in 0..self.counts.segments {
             let first = self.first_of(segment)?;
-            if first < before || first > self.count || (segment == 0 && first > 0) {
+            if first < before || first > self.counts.extents || (segment == 0 && first > 0) {
                 return Err(Malformed::new(HEADER + 8 * segment, "segments are not in order"));
             }
             before = first;
         }
-        for j in 0..self.count {
+        for j in 0..self.counts.extents {
             let (file, extent) = self.get(j)?;
             let end = extent.offset.checked_add(extent.stored);
             if end.is_none_or(|end| end > files[file as usize].len) {
-                let at = HEADER + 8 * self.segments + ROW * j;
+                let at = HEADER + 8 * self.counts.segments + ROW * j;
                 return Err(Malformed::new(
                     at,
                     format!("extent {j} passes the end of {}", files[file as usize].name),
@@ -276,7 +304,7 @@ mod tests {
         let file =
             |name: &str| StreamFile { name: name.into(), len: 2000, sha256: Digest::of(name.as_bytes()) };
         let files = vec![file("a.tar"), file("b.tar")];
-        (builder.finish(Digest::of(b"version"), Order::Shuffled(3), &files), files)
+        (builder.finish(Digest::of(b"version"), 5, Order::Shuffled(3), &files), files)
     }
 
     #[test]
@@ -285,6 +313,7 @@ mod tests {
         let view = ExtentTable::new(&bytes).unwrap();
         view.check().unwrap();
         assert_eq!((view.len(), view.segments(), view.order()), (6, 2, Ok(Order::Shuffled(3))));
+        assert_eq!(view.options(), Ok(5));
         assert_eq!(view.version(), Ok(Digest::of(b"version")));
         assert_eq!((view.first_of(0), view.first_of(1), view.files()), (Ok(0), Ok(3), Ok(files)));
         let (file, extent) = view.get(5).unwrap();

@@ -20,7 +20,7 @@ pub use container::{
 };
 pub use digest::{Digest, Sha256};
 pub use error::{Error, Malformed, Result};
-pub use extents::{ExtentTable, ExtentTableBuilder, Order, StreamFile};
+pub use extents::{ExtentCounts, ExtentTable, ExtentTableBuilder, Order, StreamFile};
 pub use index::{
     FIELD_NAME, Field, FieldRow, IndexBuilder, IndexView, MAX_SAMPLES, Row, SegmentIndex, check_field_name,
 };

@@ -10,6 +10,12 @@ pub trait Stream: Send + Sync {
     /// Returns the name: that of the folder in a pack and of the lock beside it.
     fn name(&self) -> &'static str;
 
+    /// Returns what the bytes depend on beside the samples, to be noted with them.
+    fn options(&self) -> u8;
+
+    /// Returns this container with the options that were noted; `None` where there are none such.
+    fn with_options(&self, options: u8) -> Option<Box<dyn Stream>>;
+
     /// Returns the name of file `number` of `of`.
     fn file_name(&self, number: u32, of: u32) -> String;
 
@@ -20,6 +26,9 @@ pub trait Stream: Send + Sync {
     ///
     /// Says why tools that read the format would not find this sample, or take it for another one.
     fn frame(&self, sample: &StreamSample<'_>) -> Result<Vec<Vec<u8>>, String>;
+
+    /// Says what mends a sample that [`Stream::frame`] refuses, or whose [`Stream::reading_name`] another one has.
+    fn mend(&self) -> &'static str;
 
     /// Returns the name that readers of the format give to a sample: they take two of one name for one. `has_fields` says
     /// whether it has named fields.

@@ -25,7 +25,7 @@ pub use classes::{Classes, read_classes};
 pub use derived::source_options;
 pub use dry_run::dry_run;
 pub use error::{Error, Result};
-pub use pack::{PackOptions, pack};
+pub use pack::{Format, PackOptions, pack};
 pub use pack_source::{PackSource, is_pack, open_source};
 pub use plan::OnError;
 pub use progress::{Phase, Progress};

@@ -95,7 +95,8 @@ impl Drop for Output {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(self.partial());
         // A file that has its final name may serve the next run: with one of those, all stays.
-        if self.empty && CONTAINERS.iter().all(|container| !self.path.join(container.name()).exists()) {
+        let named = CONTAINERS.iter().map(|container| container.name()).chain(["index", "attrs"]);
+        if self.empty && named.into_iter().all(|name| !self.path.join(name).exists()) {
             let _ = fs::remove_dir_all(self.derived());
             if self.made {
                 let _ = fs::remove_dir(&self.path);

@@ -180,6 +180,11 @@ fn write_row(entry: &Entry, out: &mut impl Write) -> io::Result<Vec<u8>> {
 
 /// Reads an entry.
 fn read_row(from: &mut impl Read) -> io::Result<Entry> {
+    Ok(read_row_and_len(from)?.0)
+}
+
+/// Reads an entry; returns the bytes that it takes in the spool as well.
+fn read_row_and_len(from: &mut impl Read) -> io::Result<(Entry, u64)> {
     let mut len = [0; 4];
     from.read_exact(&mut len)?;
     let len = u32::from_le_bytes(len);
@@ -200,11 +205,12 @@ fn read_row(from: &mut impl Read) -> io::Result<Entry> {
             Payload::Fields(fields.into_iter().map(|(name, blob)| (name.into(), blob.into())).collect())
         }
     };
-    Ok(Entry {
+    let entry = Entry {
         key: Key::new(row.key).map_err(|_| damaged())?,
         payload,
         values: row.values.into_iter().map(value).collect(),
-    })
+    };
+    Ok((entry, 4 + u64::from(len)))
 }
 
 /// An entry on its way through the external sort.
@@ -310,6 +316,29 @@ impl Plan {
         let mut from = BufReader::with_capacity(1 << 16, from);
         (0..segment.samples)
             .map(move |_| read_row(&mut from).map_err(Error::io("read the plan in", &self.folder)))
+    }
+
+    /// Hands on all entries in key order, with the places to find them by again.
+    pub(crate) fn each_row(&self, take: &mut dyn FnMut(u64, Entry) -> Result<()>) -> Result<()> {
+        for segment in &self.segments {
+            let from = Positioned { file: &self.spool, at: segment.start, end: segment.end };
+            let mut from = BufReader::with_capacity(1 << 16, from);
+            let mut at = segment.start;
+            for _ in 0..segment.samples {
+                let (entry, len) =
+                    read_row_and_len(&mut from).map_err(Error::io("read the plan in", &self.folder))?;
+                take(at, entry)?;
+                at += len;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the entry at a place.
+    pub(crate) fn row_at(&self, at: u64) -> Result<Entry> {
+        let from = Positioned { file: &self.spool, at, end: u64::MAX };
+        read_row(&mut BufReader::with_capacity(1 << 10, from))
+            .map_err(Error::io("read the plan in", &self.folder))
     }
 
     /// Returns all entries in key order.

@@ -51,6 +51,24 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
+    /// Gives a folder of durable files its name, relative to the pack; one of that name, with the same version in it, is
+    /// replaced.
+    pub(crate) fn commit_folder(&self, temporary: &Path, path: &Path) -> Result<()> {
+        let full = self.pack.join(path);
+        self.storage.sync_dir(temporary).map_err(Error::io("sync", temporary))?;
+        if let Some(above) = full.parent() {
+            fs::create_dir_all(above).map_err(Error::io("create", above))?;
+        }
+        if full.exists() {
+            let aside = temporary.with_extension("old");
+            self.storage.rename(&full, &aside).map_err(Error::io("rename to", &aside))?;
+        }
+        self.storage.rename(temporary, &full).map_err(Error::io("rename to", &full))?;
+        held(&self.folders)
+            .extend(full.ancestors().skip(1).take_while(|up| up.starts_with(self.pack)).map(Path::to_owned));
+        Ok(())
+    }
+
     /// Makes the names durable that were given so far.
     pub(crate) fn sync_folders(&self) -> Result<()> {
         let folders = std::mem::take(&mut *held(&self.folders));

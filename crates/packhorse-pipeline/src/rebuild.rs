@@ -7,7 +7,7 @@ use packhorse_manifest::{
     AttributesView, CutRule, Cutter, Detail, Lock, LockLine, MANIFEST, Manifest, Segment, attributes_path,
     index_path,
 };
-use packhorse_reader::CONTAINERS;
+use packhorse_reader::{CONTAINERS, ContainerKind};
 
 use crate::classes::{Classes, as_published};
 use crate::derived::{LastRun, source_options};
@@ -69,6 +69,9 @@ pub fn rebuild_manifest(
     let Some(container) = container else {
         let what = format!("{} has no container files", path_text(pack));
         return Err(Error::refused(what, "name the folder of a pack"));
+    };
+    let ContainerKind::Segments(container) = container else {
+        return Err(only_shards(pack, container));
     };
     if pack.join(MANIFEST).exists() {
         let what = format!("{} exists", path_text(&pack.join(MANIFEST)));
@@ -145,6 +148,12 @@ pub fn rebuild_manifest(
     let lock = Lock::new(found.into_iter().map(|found| found.lock).collect());
     publisher.version(&output, &manifest, container.name(), &lock, source.as_ref())?;
     Ok(Rebuilt { manifest, confirmed: published.is_some() })
+}
+
+/// Says that this is not done for containers whose files do not have an index of their own.
+pub(crate) fn only_shards(pack: &Path, container: ContainerKind) -> Error {
+    let what = format!("{} is a pack of {} files: that is for shards", path_text(pack), container.name());
+    Error::refused(what, "take what is damaged from a copy, or pack the source again into a new folder")
 }
 
 /// What helps where class numbers are not known.

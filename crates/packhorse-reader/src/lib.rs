@@ -4,19 +4,44 @@ mod map;
 mod pack;
 mod plain;
 mod segment;
+mod stream;
 
 use std::path::PathBuf;
 
-use packhorse_core::Container;
+use packhorse_core::{Container, Stream};
 use packhorse_manifest::ManifestError;
 use packhorse_shard::{Compression, Shard};
+use packhorse_tar::{Names, Tar};
 
 pub use pack::{Iter, MAX_MANIFEST, Pack};
 pub use plain::{PlainSegment, Tables};
 pub use segment::{Sample, Segment};
+pub use stream::{EXTENTS, StreamFiles, stream_folder};
 
 /// The containers that packs come in.
-pub static CONTAINERS: [&dyn Container; 1] = [&Shard { compression: Compression::None }];
+pub static CONTAINERS: [ContainerKind; 2] = [
+    ContainerKind::Segments(&Shard { compression: Compression::None }),
+    ContainerKind::Stream(&Tar { names: Names::Keys }),
+];
+
+/// A container, by how its files hold samples.
+#[derive(Clone, Copy)]
+pub enum ContainerKind {
+    /// One file for each segment.
+    Segments(&'static dyn Container),
+    /// Files for a whole version, in an order of their own.
+    Stream(&'static dyn Stream),
+}
+
+impl ContainerKind {
+    /// Returns the name: that of the folder in a pack and of the lock beside it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Segments(container) => container.name(),
+            Self::Stream(stream) => stream.name(),
+        }
+    }
+}
 
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,14 +1,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use packhorse_core::{Container, Digest, Key, KeyRef, Value};
-use packhorse_manifest::{AttributesView, MANIFEST, Manifest, attributes_path};
+use packhorse_core::{Digest, Key, KeyRef, Value};
+use packhorse_manifest::{AttributesView, MANIFEST, Manifest, attributes_path, index_path};
 
 use crate::map::Map;
 use crate::plain::{PlainSegment, Tables};
 use crate::segment::{Sample, Segment};
-use crate::{CONTAINERS, Error, Result};
+use crate::stream::{StreamFiles, stream_folder};
+use crate::{CONTAINERS, ContainerKind, Error, Result};
 
 /// The longest manifest that is read, in bytes.
 pub const MAX_MANIFEST: u64 = 1 << 30;
@@ -20,10 +21,11 @@ pub struct Pack {
     path: PathBuf,
     manifest: Manifest,
     text: Vec<u8>,
-    container: &'static dyn Container,
+    container: ContainerKind,
     /// The number of samples before each segment, and of all.
     starts: Vec<u64>,
     segments: Vec<OnceLock<Segment>>,
+    stream: OnceLock<Arc<StreamFiles>>,
     attributes: Vec<OnceLock<Map>>,
 }
 
@@ -55,6 +57,7 @@ impl Pack {
             container,
             starts,
             segments: (0..count).map(|_| OnceLock::new()).collect(),
+            stream: OnceLock::new(),
             attributes: (0..count).map(|_| OnceLock::new()).collect(),
         })
     }
@@ -90,8 +93,41 @@ impl Pack {
     }
 
     /// Returns the container that holds the payloads.
-    pub fn container(&self) -> &'static dyn Container {
+    pub fn container(&self) -> ContainerKind {
         self.container
+    }
+
+    /// Returns the files of a container whose files have an order of their own; `None` for one with a file for each segment.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the extent table is missing or damaged.
+    pub fn stream(&self) -> Result<Option<&Arc<StreamFiles>>> {
+        let ContainerKind::Stream(stream) = self.container else { return Ok(None) };
+        if let Some(files) = self.stream.get() {
+            return Ok(Some(files));
+        }
+        let files = Arc::new(StreamFiles::open(&self.path, stream.name(), self.version())?);
+        Ok(Some(self.stream.get_or_init(|| files)))
+    }
+
+    /// Returns the container files of this version, relative to the pack.
+    ///
+    /// # Errors
+    ///
+    /// Fails where one is missing, or an extent table is damaged.
+    pub fn container_files(&self) -> Result<Vec<PathBuf>> {
+        match self.container {
+            ContainerKind::Segments(container) => {
+                let lines = self.manifest.segments.iter();
+                lines.map(|line| Ok(container.find(&self.path, line.content)?)).collect()
+            }
+            ContainerKind::Stream(stream) => {
+                let folder = stream_folder(stream.name(), self.version());
+                let files = self.stream()?.map(|files| files.files()).unwrap_or_default();
+                Ok(files.iter().map(|file| folder.join(&file.name)).collect())
+            }
+        }
     }
 
     /// Returns segment `s`, mapping it when first asked for.
@@ -113,25 +149,44 @@ impl Pack {
 
     #[cold]
     fn map_segment<'p>(&'p self, s: usize, cell: &'p OnceLock<Segment>) -> Result<&'p Segment> {
-        let (path, content) = self.file_of(s)?;
-        let segment = Segment::open(self.container, path, content)?;
+        let content = self.line(s)?.content;
+        let segment = match (self.container, self.stream()?) {
+            (ContainerKind::Segments(container), _) => {
+                Segment::open(container, self.path.join(container.find(&self.path, content)?), content)?
+            }
+            (_, Some(files)) => {
+                Segment::in_stream(files.clone(), s as u64, self.path.join(index_path(content)), content)?
+            }
+            (ContainerKind::Stream(_), None) => return Err(self.out_of_range(s)),
+        };
         Ok(cell.get_or_init(|| segment))
     }
 
-    /// Opens the container file of segment `s` for plain reads, and reads its tables.
+    /// Opens the files of segment `s` for plain reads, and reads its tables.
     ///
     /// # Errors
     ///
-    /// Fails where there is no such segment, or its file is missing or damaged.
+    /// Fails where there is no such segment, or a file is missing or damaged.
     pub fn tables(&self, s: usize) -> Result<Tables> {
-        let (path, content) = self.file_of(s)?;
-        PlainSegment::open(self.container, path, content)?.tables()
+        let content = self.line(s)?.content;
+        match (self.container, self.stream()?) {
+            (ContainerKind::Segments(container), _) => {
+                let path = self.path.join(container.find(&self.path, content)?);
+                PlainSegment::open(container, path, content)?.tables()
+            }
+            (_, Some(files)) => {
+                Tables::in_stream(files.clone(), s as u64, self.path.join(index_path(content)))
+            }
+            (ContainerKind::Stream(_), None) => Err(self.out_of_range(s)),
+        }
     }
 
-    fn file_of(&self, s: usize) -> Result<(PathBuf, Digest)> {
-        let len = self.segments.len() as u64;
-        let line = self.manifest.segments.get(s).ok_or(Error::OutOfRange { index: s as u64, len })?;
-        Ok((self.path.join(self.container.find(&self.path, line.content)?), line.content))
+    fn line(&self, s: usize) -> Result<&packhorse_manifest::Segment> {
+        self.manifest.segments.get(s).ok_or_else(|| self.out_of_range(s))
+    }
+
+    fn out_of_range(&self, s: usize) -> Error {
+        Error::OutOfRange { index: s as u64, len: self.manifest.segments.len() as u64 }
     }
 
     /// Returns the segment that has this key if any has, by the first keys in the manifest.

@@ -1,9 +1,12 @@
+use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use packhorse_core::{Codec, Container, Digest, Extent, IndexView, KeyRef, Layout, Malformed};
 
+use crate::stream::StreamFiles;
 use crate::{Error, Result};
 
 /// One container file, read with plain reads: slower than a map, and an error instead of a signal where the file is cut
@@ -15,12 +18,23 @@ pub struct PlainSegment {
     pub(crate) layout: Layout,
 }
 
-/// The tables of a container file, in memory.
+/// The tables of a segment, in memory.
 #[derive(Debug)]
 pub struct Tables {
-    segment: PlainSegment,
     index: Vec<u8>,
-    extents: Vec<u8>,
+    /// The file that has the index, and where in it.
+    path: PathBuf,
+    index_at: u64,
+    payloads: Payloads,
+}
+
+/// Where the payloads of a segment are.
+#[derive(Debug)]
+enum Payloads {
+    /// In the container file, by its own extent table, which begins where they end.
+    Segment { file: File, extents: Vec<u8>, end: u64 },
+    /// In the files of a stream, from an extent on.
+    Stream { files: Arc<StreamFiles>, first: u64 },
 }
 
 impl PlainSegment {
@@ -58,11 +72,21 @@ impl PlainSegment {
         let index = part(self.layout.index, self.layout.index_len)?;
         let extents = part(self.layout.extents, self.layout.extent_count * Extent::SIZE)?;
         IndexView::new(&index).map_err(|what| what.shifted(self.layout.index).at(&self.path))?;
-        Ok(Tables { segment: self, index, extents })
+        let payloads = Payloads::Segment { file: self.file, extents, end: self.layout.extents };
+        Ok(Tables { index, path: self.path, index_at: self.layout.index, payloads })
     }
 }
 
 impl Tables {
+    /// Reads the index file of a segment whose payloads lie in a stream.
+    pub(crate) fn in_stream(files: Arc<StreamFiles>, s: u64, path: PathBuf) -> Result<Self> {
+        let index =
+            packhorse_core::read_regular(&path, 1 << 30).map_err(packhorse_core::Error::io("read", &path))?;
+        IndexView::new(&index).map_err(|what| what.at(&path))?;
+        let first = files.first_of(s)?;
+        Ok(Self { index, path, index_at: 0, payloads: Payloads::Stream { files, first } })
+    }
+
     /// Returns the index.
     ///
     /// # Errors
@@ -74,12 +98,31 @@ impl Tables {
 
     /// Names the file in which the index is damaged.
     pub fn malformed(&self) -> impl Fn(Malformed) -> Error + '_ {
-        |what| what.shifted(self.segment.layout.index).at(&self.segment.path).into()
+        |what| what.shifted(self.index_at).at(&self.path).into()
     }
 
-    /// Returns the container file.
+    /// Returns the file that has the index: the container file, or where that is a stream, the index file.
     pub fn path(&self) -> &Path {
-        &self.segment.path
+        &self.path
+    }
+
+    /// Finds extent `j` of the segment: its file, and where it is there.
+    fn find(&self, j: u64) -> Result<(&File, Cow<'_, Path>, Extent)> {
+        match &self.payloads {
+            Payloads::Segment { file, extents, end } => {
+                let path = Cow::Borrowed(&*self.path);
+                let extent = Extent::read(extents, j).map_err(|what| what.shifted(*end).at(&self.path))?;
+                if extent.offset.checked_add(extent.stored).is_none_or(|passed| passed > *end) {
+                    let what = format!("a record of {} bytes passes the end", extent.stored);
+                    return Err(Malformed::new(extent.offset, what).at(&self.path).into());
+                }
+                Ok((file, path, extent))
+            }
+            Payloads::Stream { files, first } => {
+                let (file, extent) = files.extent(first + j)?;
+                Ok((files.handle(file)?, Cow::Owned(files.path(file)), extent))
+            }
+        }
     }
 
     /// Appends the payload of field `j`, counted over the segment, of the sample `key`, checked against its CRC-32C.
@@ -88,24 +131,18 @@ impl Tables {
     ///
     /// Fails where the bytes cannot be read, or are not those that were packed.
     pub fn read(&self, key: KeyRef<'_>, j: u64, buffer: &mut Vec<u8>) -> Result<()> {
-        let layout = &self.segment.layout;
-        let path = &self.segment.path;
-        let extent = Extent::read(&self.extents, j).map_err(|what| what.shifted(layout.extents).at(path))?;
+        let (file, path, extent) = self.find(j)?;
         let damaged = |what: String| Error::Damaged {
-            path: path.clone(),
+            path: path.to_path_buf(),
             offset: extent.offset,
             key: key.to_string(),
             what,
         };
-        if extent.offset.checked_add(extent.stored).is_none_or(|end| end > layout.extents) {
-            return Err(damaged(format!("a record of {} bytes passes the end", extent.stored)));
-        }
         let start = buffer.len();
         buffer.try_reserve(extent.stored as usize).map_err(|_| damaged("too large for memory".into()))?;
         buffer.resize(start + extent.stored as usize, 0);
         let stored = &mut buffer[start..];
-        let read = self.segment.file.read_exact_at(stored, extent.offset);
-        read.map_err(|error| match error.kind() {
+        file.read_exact_at(stored, extent.offset).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => damaged("the file ends before it does".into()),
             _ => damaged(error.to_string()),
         })?;

@@ -1,17 +1,22 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use packhorse_core::{Codec, Container, Digest, Extent, FieldRow, IndexView, KeyRef, Layout, Malformed, Row};
 
 use crate::map::Map;
 use crate::plain::PlainSegment;
+use crate::stream::StreamFiles;
 use crate::{Error, Result};
 
-/// One mapped container file.
+/// The samples of one segment, mapped.
 #[derive(Debug)]
 pub struct Segment {
+    /// The file that has the index: the container file, or where that is a stream, the index file.
     map: Map,
     layout: Layout,
+    /// Where the payloads are in files of their own order, and the number of the segment's first extent.
+    stream: Option<(Arc<StreamFiles>, u64)>,
 }
 
 impl Segment {
@@ -23,7 +28,23 @@ impl Segment {
     pub fn open(container: &dyn Container, path: PathBuf, content: Digest) -> Result<Self> {
         let plain = PlainSegment::open(container, path, content)?;
         let layout = plain.layout;
-        let segment = Self { map: Map::of(&plain.file, plain.path)?, layout };
+        let segment = Self { map: Map::of(&plain.file, plain.path)?, layout, stream: None };
+        segment.index()?;
+        Ok(segment)
+    }
+
+    /// Maps the index file of a segment whose payloads lie in a stream.
+    pub(crate) fn in_stream(
+        files: Arc<StreamFiles>,
+        s: u64,
+        index: PathBuf,
+        content: Digest,
+    ) -> Result<Self> {
+        let map = Map::open(index)?;
+        let layout =
+            Layout { extents: 0, extent_count: 0, index: 0, index_len: map.len() as u64, digest: content };
+        let first = files.first_of(s)?;
+        let segment = Self { map, layout, stream: Some((files, first)) };
         segment.index()?;
         Ok(segment)
     }
@@ -65,14 +86,39 @@ impl Segment {
         Ok(Sample { segment: self, index, i, first_field, field_count })
     }
 
-    fn extent(&self, j: u64) -> Result<Extent> {
+    /// Returns where extent `j` lies, and for a stream in which of its files.
+    #[inline]
+    fn place(&self, j: u64) -> Result<(Option<u32>, Extent)> {
+        if let Some((files, first)) = &self.stream {
+            return files.extent(first + j).map(|(file, extent)| (Some(file), extent));
+        }
         let table = self.section(self.layout.extents, self.layout.extent_count * Extent::SIZE);
         let extent = Extent::read(table, j).map_err(self.malformed(self.layout.extents))?;
         if extent.offset.checked_add(extent.stored).is_none_or(|end| end > self.layout.extents) {
             let what = format!("a record at {} of {} bytes passes the end", extent.offset, extent.stored);
             return Err(Malformed::new(j * Extent::SIZE, what)).map_err(self.malformed(self.layout.extents));
         }
-        Ok(extent)
+        Ok((None, extent))
+    }
+
+    /// Returns the stored bytes of an extent that was found.
+    #[inline]
+    fn stored(&self, file: Option<u32>, extent: &Extent) -> Result<&[u8]> {
+        match (&self.stream, file) {
+            // The extent was compared with the length of the file, and that with the map's.
+            (Some((files, _)), Some(file)) => {
+                Ok(&files.bytes(file)?[extent.offset as usize..][..extent.stored as usize])
+            }
+            _ => Ok(self.section(extent.offset, extent.stored)),
+        }
+    }
+
+    /// Returns the file that holds an extent.
+    fn file(&self, file: Option<u32>) -> PathBuf {
+        match (&self.stream, file) {
+            (Some((files, _)), Some(file)) => files.path(file),
+            _ => self.map.path().to_owned(),
+        }
     }
 }
 
@@ -120,7 +166,7 @@ impl<'p> Sample<'p> {
         if n >= self.field_count {
             return Err(self.no_field(&format!("number {n}")));
         }
-        self.segment.extent(self.first_field + n)
+        Ok(self.segment.place(self.first_field + n)?.1)
     }
 
     /// Returns the payload of a sample that is one file; of the first field, where there are several. Borrowed from the map
@@ -134,7 +180,7 @@ impl<'p> Sample<'p> {
     /// Fails where the tables are damaged, or a compressed record is.
     #[inline]
     pub fn data(&self) -> Result<Cow<'p, [u8]>> {
-        self.payload(self.extent(0)?)
+        self.payload(0)
     }
 
     /// Returns the payload of the field `name`; as [`Sample::data`].
@@ -145,17 +191,26 @@ impl<'p> Sample<'p> {
     pub fn field(&self, name: &str) -> Result<Cow<'p, [u8]>> {
         let found = self.fields()?.iter().position(|field| field.name == name);
         let n = found.ok_or_else(|| self.no_field(name))?;
-        self.payload(self.extent(n as u64)?)
+        self.payload(n as u64)
     }
 
     #[inline]
-    fn payload(&self, extent: Extent) -> Result<Cow<'p, [u8]>> {
-        let stored = self.segment.section(extent.offset, extent.stored);
+    fn payload(&self, n: u64) -> Result<Cow<'p, [u8]>> {
+        if n >= self.field_count {
+            return Err(self.no_field(&format!("number {n}")));
+        }
+        let (file, extent) = self.segment.place(self.first_field + n)?;
+        let stored = self.segment.stored(file, &extent)?;
         match extent.codec {
             Codec::Raw => Ok(Cow::Borrowed(stored)),
-            _ => packhorse_shard::decompress(stored, extent.raw)
-                .map(Cow::Owned)
-                .map_err(|what| self.damaged(extent, what)),
+            _ => packhorse_shard::decompress(stored, extent.raw).map(Cow::Owned).map_err(|what| {
+                Error::Damaged {
+                    path: self.segment.file(file),
+                    offset: extent.offset,
+                    key: self.name(),
+                    what,
+                }
+            }),
         }
     }
 
@@ -165,14 +220,5 @@ impl<'p> Sample<'p> {
 
     fn no_field(&self, name: &str) -> Error {
         Error::NoField { key: self.name(), name: name.to_owned() }
-    }
-
-    fn damaged(&self, extent: Extent, what: String) -> Error {
-        Error::Damaged {
-            path: self.segment.map.path().to_owned(),
-            offset: extent.offset,
-            key: self.name(),
-            what,
-        }
     }
 }

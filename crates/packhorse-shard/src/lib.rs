@@ -13,6 +13,7 @@ use packhorse_core::{
 };
 
 use crate::footer::Footer;
+pub use crate::hash::PairHasher;
 
 /// How records are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

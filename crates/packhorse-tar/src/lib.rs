@@ -67,8 +67,31 @@ impl Stream for Tar {
         "tar"
     }
 
+    fn options(&self) -> u8 {
+        match self.names {
+            Names::Keys => 0,
+            Names::Safe => 1,
+        }
+    }
+
+    fn with_options(&self, options: u8) -> Option<Box<dyn Stream>> {
+        let names = match options {
+            0 => Names::Keys,
+            1 => Names::Safe,
+            _ => return None,
+        };
+        Some(Box::new(Self { names }))
+    }
+
     fn file_name(&self, number: u32, _of: u32) -> String {
         format!("data-{number:06}.tar")
+    }
+
+    fn mend(&self) -> &'static str {
+        match self.names {
+            Names::Keys => "--safe-names gives it another name there",
+            Names::Safe => "rename the file",
+        }
     }
 
     fn reading_name<'k>(&self, key: KeyRef<'k>, has_fields: bool) -> std::borrow::Cow<'k, [u8]> {
@@ -79,7 +102,10 @@ impl Stream for Tar {
         let key = sample.key.as_bytes();
         let single = matches!(sample.fields, [field] if field.name == DATA);
         let base = self.base(key, !single)?;
-        let has = |name: &str| sample.fields.iter().any(|field| field.name.eq_ignore_ascii_case(name));
+        let taken = |name: &str| match single {
+            true => Self::kind(key).eq_ignore_ascii_case(name.as_bytes()),
+            false => sample.fields.iter().any(|field| field.name.eq_ignore_ascii_case(name)),
+        };
         let named = |kind: &[u8]| [&base, &b"."[..], kind].concat();
         let mut pieces = Vec::with_capacity(sample.fields.len() + 1);
         let mut piece = Vec::new();
@@ -90,14 +116,13 @@ impl Stream for Tar {
             piece.resize(padding(field.size, BLOCK as u64) as usize, 0);
         }
         // A field of the sample's own is what its readers expect under that name.
-        if let Some(label) = sample.label.filter(|_| !has("cls") && !(single && Self::kind(key) == b"cls")) {
+        if let Some(label) = sample.label.filter(|_| !taken("cls")) {
             member(&mut piece, &named(b"cls"), label.to_string().as_bytes())?;
         }
-        let key = (self.names == Names::Safe).then_some(sample.key);
-        if let Some(text) = json::text(sample.attributes, key) {
-            let taken = has("json") || (single && Self::kind(sample.key.as_bytes()) == b"json");
-            let kind: &[u8] = if taken { b"attributes.json" } else { b"json" };
-            member(&mut piece, &named(kind), text.as_bytes())?;
+        let original = (self.names == Names::Safe).then_some(sample.key);
+        if let Some(text) = json::text(sample.attributes, original) {
+            let kind = if taken("json") { "attributes.json" } else { "json" };
+            member(&mut piece, &named(kind.as_bytes()), text.as_bytes())?;
         }
         pieces.push(piece);
         Ok(pieces)

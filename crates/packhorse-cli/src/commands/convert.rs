@@ -3,6 +3,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use packhorse::{PackOptions, PackSource};
 
+use super::format;
 use super::pack::{check_places, detail, report_json, report_text};
 use crate::args::{Convert, Format};
 use crate::print::{self, Shown, word};
@@ -12,6 +13,7 @@ pub(crate) fn run(args: &Convert) -> Result<ExitCode> {
     let source = PackSource::open(&args.pack)?;
     let manifest = source.manifest();
     let mut options = PackOptions {
+        format: format(&args.target, &args.out)?,
         cut: args.shard_size.or(Some(manifest.cut)),
         compression: args.compress,
         detail: args.detail.map(detail).or(Some(manifest.detail)),

@@ -9,10 +9,14 @@ pub(crate) mod unpack;
 pub(crate) mod verify;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
 use packhorse::errors::SourceError;
-use packhorse::{Error, KeyStyle, Labels, Links, Pack, Source, SourceFormat, SourceOptions, Splits};
+use packhorse::{
+    Error, Format, KeyStyle, Labels, Links, Names, Order, Pack, Source, SourceFormat, SourceOptions, Splits,
+    Tar,
+};
 
 use crate::args::{self, SourceArgs};
 use crate::print;
@@ -95,6 +99,31 @@ fn of_attributes(src: &Path, pack: &Path) -> SourceOptions {
         labels: (!has("class")).then_some(Labels::None),
         splits: (has("split") && src.is_dir()).then_some(Splits::Folder),
         ..SourceOptions::default()
+    }
+}
+
+/// Returns the container that was asked for; `None` for that of the pack.
+fn format(target: &args::Target, out: &Path) -> Result<Option<Format>> {
+    let refuse =
+        |what: &str, hint: &str| Err(Error::Refused { what: what.to_owned(), hint: hint.to_owned() }.into());
+    let for_tar = target.order.is_some() || target.safe_names;
+    match target.container {
+        Some(args::ContainerName::Shard) | None if for_tar => {
+            refuse("--order and --safe-names are for tars", "add --container tar")
+        }
+        None => Ok(None),
+        Some(args::ContainerName::Shard) => Ok(Some(Format::Shard)),
+        Some(args::ContainerName::Tar) => {
+            // A new version is written as the one before.
+            let before = Pack::open(out).ok().and_then(|pack| {
+                let files = pack.stream().ok()??;
+                Some((files.order().ok()?, files.options().ok()?))
+            });
+            let safe = target.safe_names || before.is_some_and(|(_, options)| options == 1);
+            let names = if safe { Names::Safe } else { Names::Keys };
+            let order = target.order.or(before.map(|(order, _)| order)).unwrap_or(Order::Shuffled(0));
+            Ok(Some(Format::Stream { stream: Arc::new(Tar { names }), order }))
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use packhorse::{
 };
 use serde_json::json;
 
-use super::{open, source_options};
+use super::{format, open, source_options};
 use crate::args::{self, Format, Pack};
 use crate::print::{self, Shown, bytes, count, counted, path_json, some, tally_json, word};
 
@@ -28,6 +28,7 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
     let source_options = source_options(&args.source, &args.src, &args.out)?;
     let source = open(&args.src, &source_options, &args.out)?;
     let mut options = PackOptions {
+        format: format(&args.target, &args.out)?,
         cut: args.shard_size,
         compression: args.compress,
         detail: args.detail.map(detail),

@@ -172,3 +172,41 @@ fn a_pack_is_a_source() {
         &["options of the source do not fit"],
     );
 }
+
+#[test]
+fn a_pack_of_tars_is_made_read_and_converted() {
+    let sealed = sealed();
+    sealed.run(&["pack", "src", "p", "-q"]).says(0, &[], &[]);
+    sealed.run(&["convert", "p", "t", "--container", "tar"]).says(0, &["packed 3 samples"], &[]);
+    sealed.run(&["pack", "src", "u", "--container", "tar", "--threads", "1", "-q"]).says(0, &[], &[]);
+    assert!(bytes(&sealed, "t") == bytes(&sealed, "u"));
+    sealed.run(&["verify", "t"]).says(0, &["every byte is what was packed: 3 samples, 11 B"], &[]);
+    sealed.run(&["verify", "t", "--source", "p"]).says(0, &["the index equals the source: 3 samples"], &[]);
+    assert_eq!(sealed.run(&["cat", "t", "dog/a b.txt"]).out, "three");
+    sealed.run(&["stat", "t"]).says(0, &["container       tar, 1 segment"], &[]);
+    let listed =
+        sealed.shell("tar tf t/tar/*/data-000000.tar | sort; cd t && sha256sum -c --quiet tar.sha256");
+    let names = "cat/1.cls\ncat/1.json\ncat/1.txt\ncat/2.cls\ncat/2.json\ncat/2.txt\ndog/a b.cls\ndog/a b.json\ndog/a b.txt\n";
+    assert_eq!((listed.code, listed.out.as_str()), (Some(0), names), "{listed:?}");
+    sealed.run(&["convert", "t", "back", "-q"]).says(0, &[], &[]);
+    assert!(bytes(&sealed, "back") == bytes(&sealed, "p"));
+    for (line, why) in [
+        ("pack src p --container tar", "is a pack of shard files, not tar"),
+        ("pack src q --order key", "add --container tar"),
+        ("pack src q --container shard --safe-names", "add --container tar"),
+        ("pack src q --container tar --order random", "key, or shuffled:SEED with a number"),
+        ("pack src q --container tar --compress auto", "choose shards"),
+        ("repair t --source src", "t is a pack of tar files"),
+    ] {
+        sealed.run(&line.split(' ').collect::<Vec<_>>()).says(2, &[], &[why]);
+        assert!(!sealed.at("q").exists(), "{line}");
+    }
+    fs::write(sealed.at("src/dog/x.y.txt"), "four").unwrap();
+    sealed.run(&["pack", "src", "t"]).says(2, &[], &["src/dog/x.y.txt: has several dots", "--safe-names"]);
+    sealed.run(&["pack", "src", "s", "--container", "tar", "--safe-names", "--order", "key", "-q"]).says(
+        0,
+        &[],
+        &[],
+    );
+    sealed.run(&["verify", "s"]).says(0, &["4 samples"], &[]);
+}

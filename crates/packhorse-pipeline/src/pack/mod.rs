@@ -1,20 +1,23 @@
 mod part;
+mod places;
 mod run;
+mod stream;
 mod write;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packhorse_core::{Container, Digest, Disk, Key, Storage, read_regular};
+use packhorse_core::{Container, Digest, Disk, Key, Order, Storage, Stream, path_text, read_regular};
 use packhorse_manifest::{
-    CutRule, Detail, Lock, MANIFEST, MAX_SEGMENTS, Manifest, Segment, attributes_path, index_path,
+    CutRule, Detail, Lock, LockLine, MANIFEST, MAX_SEGMENTS, Manifest, Segment, attributes_path, index_path,
 };
-use packhorse_reader::MAX_MANIFEST;
+use packhorse_reader::{CONTAINERS, ContainerKind, EXTENTS, MAX_MANIFEST, Pack, stream_folder};
 use packhorse_shard::{Compression, Shard};
-use packhorse_source::{Failure, Source, SourceOptions};
+use packhorse_source::{Source, SourceOptions};
 
 use self::run::{Done, Run};
+use self::stream::{StreamRun, Target, WrittenStream};
 pub(crate) use self::write::{Write, Writing, WrittenSegment};
 use crate::classes::{Classes, number, remark};
 use crate::error::{Error, Result};
@@ -31,6 +34,8 @@ use crate::schedule::{default_threads, held};
 pub struct PackOptions {
     /// Threads that hash and write. The bytes of the pack do not depend on it.
     pub threads: usize,
+    /// The container; `None` for that of the existing pack, or shards.
+    pub format: Option<Format>,
     /// Where segments end; `None` for the existing pack's rule, or the default.
     pub cut: Option<CutRule>,
     /// How records are compressed.
@@ -51,6 +56,7 @@ impl Default for PackOptions {
     fn default() -> Self {
         Self {
             threads: default_threads(),
+            format: None,
             cut: None,
             compression: Compression::None,
             detail: None,
@@ -58,6 +64,57 @@ impl Default for PackOptions {
             on_error: OnError::Stop,
             source: None,
             storage: Arc::new(Disk),
+        }
+    }
+}
+
+/// The container that a pack is written in.
+#[derive(Clone)]
+pub enum Format {
+    /// packhorse's own shards: a file for each segment.
+    Shard,
+    /// Files in an order of their own, which other tools read as streams.
+    Stream {
+        /// The container.
+        stream: Arc<dyn Stream>,
+        /// The order of the samples in the files.
+        order: Order,
+    },
+}
+
+impl Format {
+    /// Returns the container's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Shard => Shard::default().name(),
+            Self::Stream { stream, .. } => stream.name(),
+        }
+    }
+
+    /// Returns the format of a pack: that which it has, or the one asked for.
+    fn of(pack: &Path, asked: Option<&Self>) -> Result<Self> {
+        let there = CONTAINERS.into_iter().find(|container| pack.join(container.name()).is_dir());
+        let there = match there {
+            Some(ContainerKind::Stream(stream)) if pack.join(MANIFEST).exists() => {
+                let opened = Pack::open(pack)?;
+                let Some(files) = opened.stream()? else { return Ok(Self::Shard) };
+                let (options, order) = (files.options()?, files.order()?);
+                let stream = stream.with_options(options).ok_or_else(|| {
+                    let what = format!("{} has options of a newer packhorse", path_text(files.folder()));
+                    Error::refused(what, "use that")
+                })?;
+                Some(Self::Stream { stream: stream.into(), order })
+            }
+            Some(ContainerKind::Segments(_)) => Some(Self::Shard),
+            _ => None,
+        };
+        match (there, asked) {
+            (Some(there), Some(asked)) if there.name() != asked.name() => Err(Error::refused(
+                format!("{} is a pack of {} files, not {}", path_text(pack), there.name(), asked.name()),
+                "another container is another pack: choose a new folder",
+            )),
+            (_, Some(asked)) => Ok(asked.clone()),
+            (there, None) => Ok(there.unwrap_or(Self::Shard)),
         }
     }
 }
@@ -81,6 +138,11 @@ pub fn pack(
 ) -> Result<PackReport> {
     let output = Output::take(out.as_ref())?;
     let old = output.old.as_ref().map(|(manifest, _)| manifest.clone());
+    let format = Format::of(&output.path, options.format.as_ref())?;
+    if matches!(format, Format::Stream { .. }) && options.compression != Compression::None {
+        let what = format!("records of {} files are stored as they are", format.name());
+        return Err(Error::refused(what, "leave --compress out, or choose shards"));
+    }
     let cut = options.cut.or(old.as_ref().map(|old| old.cut)).unwrap_or_default();
     let container = Shard { compression: options.compression };
     let mut plan = Plan::scan(source, Cuts::Rule(cut), &output.partial(), options.on_error, progress)?;
@@ -104,69 +166,100 @@ pub fn pack(
         progress.begin(Phase::Pack, Some(plan.samples), Some(plan.bytes));
         let classes = number(old.as_ref().map(|old| &old.classes), options.classes.as_ref(), &plan.classes)?;
         let remark = remark(old.as_ref().map(|old| &old.classes), options.classes.as_ref(), &classes);
-        let (done, unreadable) = run.segments(&plan, detail)?;
-        if unreadable.is_empty() {
-            let segments = done.iter().map(|done| done.segment.clone()).collect();
-            let manifest = manifest(&plan, old.as_ref(), cut, detail, classes, source, segments);
-            let lock = Lock::new(done.iter().map(|done| done.lock.clone()).collect());
-            let written =
-                publisher.version(&output, &manifest, container.name(), &lock, options.source.as_ref())?;
-            remove_superseded(&run, &manifest, &lock);
-            Journal::remove(&output.derived());
-            plan.report.remarks.extend(remark);
-            failures.sort_by(|a, b| a.path.cmp(&b.path));
-            return Ok(report(
-                &output,
-                &manifest,
-                written.iter().any(|path| path == Path::new(MANIFEST)),
-                plan,
-                failures,
-                done,
-            ));
+        let made = match &format {
+            Format::Shard => run.segments(&plan, detail)?.map(Made::of_segments),
+            Format::Stream { stream, order } => {
+                let target = Target { stream: &**stream, order: *order, limit: cut.min.saturating_mul(2) };
+                let (writing, threads) = (run.writing.clone(), options.threads.max(1));
+                let journal = &run.journal;
+                let stream = StreamRun { writing, target, plan: &plan, classes: &classes, journal, threads };
+                stream.write(detail)?.map(Made::of_stream)
+            }
+        };
+        match made {
+            Ok(made) => {
+                let manifest = manifest(&plan, old.as_ref(), cut, detail, classes, source, made.segments);
+                let version = Manifest::version(manifest.text().as_bytes());
+                let lock = match made.files {
+                    Files::Locked(lines) => Lock::new(lines),
+                    Files::Stream(files) => files.publish(&run.writing, version)?,
+                };
+                let name = format.name();
+                let written = publisher.version(&output, &manifest, name, &lock, options.source.as_ref())?;
+                remove_superseded(&run, &manifest, &lock, &format);
+                Journal::remove(&output.derived());
+                plan.report.remarks.extend(remark);
+                failures.sort_by(|a, b| a.path.cmp(&b.path));
+                return Ok(PackReport {
+                    path: output.path.clone(),
+                    version,
+                    new_version: written.iter().any(|path| path == Path::new(MANIFEST)),
+                    samples: manifest.samples(),
+                    bytes: manifest.bytes(),
+                    classes: plan.classes.len(),
+                    class_lines: manifest.classes.len(),
+                    segments: manifest.segments.len(),
+                    resumed: made.resumed,
+                    written: made.written,
+                    scan: plan.report,
+                    failures,
+                    findings: made.findings,
+                });
+            }
+            Err(unreadable) => {
+                // Segments are cut by what they hold: without some samples they may be others. Those that stay are kept.
+                let keys: HashSet<Key> = unreadable.iter().map(|(key, _)| key.clone()).collect();
+                failures.extend(unreadable.into_iter().map(|(_, failure)| failure));
+                plan = plan.without(&keys, source)?;
+            }
         }
-        // Segments are cut by what they hold: without some samples they may be others. Those that stay are kept.
-        let keys: HashSet<Key> = unreadable.iter().map(|(key, _)| key.clone()).collect();
-        failures.extend(unreadable.into_iter().map(|(_, failure)| failure));
-        plan = plan.without(&keys, source)?;
     }
 }
 
-fn report(
-    output: &Output,
-    manifest: &Manifest,
-    new_version: bool,
-    plan: Plan,
-    failures: Vec<Failure>,
-    done: Vec<Done>,
-) -> PackReport {
-    let mut report = PackReport {
-        path: output.path.clone(),
-        version: Manifest::version(manifest.text().as_bytes()),
-        new_version,
-        samples: manifest.samples(),
-        bytes: manifest.bytes(),
-        classes: plan.classes.len(),
-        class_lines: manifest.classes.len(),
-        segments: manifest.segments.len(),
-        resumed: 0,
-        written: 0,
-        scan: plan.report,
-        failures,
-        findings: Findings::new(),
-    };
-    for done in done {
-        merge(&mut report.findings, done.findings);
-        report.resumed += usize::from(done.resumed);
-        report.written += done.written;
+/// What a run made.
+struct Made {
+    segments: Vec<Segment>,
+    files: Files,
+    findings: Findings,
+    resumed: usize,
+    written: u64,
+}
+
+/// The container files of a run.
+enum Files {
+    /// In place, with their lines of the lock.
+    Locked(Vec<LockLine>),
+    /// To be named by the version.
+    Stream(WrittenStream),
+}
+
+impl Made {
+    fn of_segments(done: Vec<Done>) -> Self {
+        let (mut segments, mut lines, mut findings) = (Vec::new(), Vec::new(), Findings::new());
+        let (mut resumed, mut written) = (0, 0);
+        for done in done {
+            segments.push(done.segment);
+            lines.push(done.lock);
+            merge(&mut findings, done.findings);
+            resumed += usize::from(done.resumed);
+            written += done.written;
+        }
+        Self { segments, files: Files::Locked(lines), findings, resumed, written }
     }
-    report
+
+    fn of_stream(mut stream: WrittenStream) -> Self {
+        let segments = std::mem::take(&mut stream.segments);
+        let findings = std::mem::take(&mut stream.findings);
+        let written = stream.bytes;
+        Self { segments, files: Files::Stream(stream), findings, resumed: 0, written }
+    }
 }
 
 /// Removes what no version names any more: files that hold segments of this one in another encoding than that which the
 /// lock names, and segments that this run, or one that was interrupted, finished for nothing.
 ///
 /// What stays, where this fails, is reported by `verify`, and removed by the next run.
-fn remove_superseded(run: &Run<'_>, manifest: &Manifest, lock: &Lock) {
+fn remove_superseded(run: &Run<'_>, manifest: &Manifest, lock: &Lock, format: &Format) {
     let remove = |path: &Path| drop(std::fs::remove_file(run.pack.join(path)));
     let contents = manifest.segments.iter().map(|segment| segment.content);
     remove_other_encodings(run.writing.container, run.pack, contents, lock);
@@ -181,6 +274,21 @@ fn remove_superseded(run: &Run<'_>, manifest: &Manifest, lock: &Lock) {
         }
         if !attributes.contains(&columns) {
             remove(&attributes_path(columns));
+        }
+    }
+    if let Format::Stream { stream, .. } = format {
+        let version = |manifest: &Manifest| Manifest::version(manifest.text().as_bytes());
+        let named: HashSet<PathBuf> = history
+            .iter()
+            .chain([manifest])
+            .map(|manifest| run.pack.join(stream_folder(stream.name(), version(manifest))))
+            .collect();
+        for folder in std::fs::read_dir(run.pack.join(stream.name())).into_iter().flatten().flatten() {
+            let folder = folder.path();
+            // A run that ended before its manifest left one that is whole, and nobody's.
+            if !named.contains(&folder) && folder.join(EXTENTS).is_file() {
+                let _ = std::fs::remove_dir_all(folder);
+            }
         }
     }
 }

@@ -90,8 +90,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Brings all segments of a plan into place. Returns those, and the samples that could not be read.
-    pub(super) fn segments(&self, plan: &Plan, detail: Detail) -> Result<(Vec<Done>, Unreadable)> {
+    /// Brings all segments of a plan into place; or returns the samples that could not be read.
+    pub(super) fn segments(&self, plan: &Plan, detail: Detail) -> Result<Result<Vec<Done>, Unreadable>> {
         let threads = self.threads;
         let workers = pool("pack", threads)?;
         let reading = pool("read", READERS.max(2 * threads))?;
@@ -120,6 +120,9 @@ impl<'a> Run<'a> {
         done.sort_by_key(|(s, _)| *s);
         let mut unreadable: Unreadable = unreadable.into_inner().unwrap_or_default();
         unreadable.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok((done.into_iter().map(|(_, done)| done).collect(), unreadable))
+        if !unreadable.is_empty() {
+            return Ok(Err(unreadable));
+        }
+        Ok(Ok(done.into_iter().map(|(_, done)| done).collect()))
     }
 }

@@ -32,6 +32,16 @@ pub(crate) struct Writing<'a> {
     pub(crate) progress: &'a dyn Progress,
 }
 
+impl Writing<'_> {
+    /// Adds a sample's values to the attributes of its segment.
+    pub(super) fn columns(&self, columns: &mut AttributesBuilder, entry: &Entry) -> Result<()> {
+        columns.push(entry.key.as_ref(), &entry.values).map_err(|name| {
+            let what = format!("{}: attribute {name} has another type than before", entry.key);
+            Error::refused(what, "--types NAME=string takes all values as they are written")
+        })
+    }
+}
+
 /// Samples that could not be read.
 pub(crate) type Unreadable = Vec<(Key, Failure)>;
 
@@ -65,12 +75,7 @@ impl<'a> Write<'a> {
             if self.readers.stopped() {
                 return Err(Error::Stopped);
             }
-            let mut add_columns = |entry: &Entry| {
-                columns.push(entry.key.as_ref(), &entry.values).map_err(|name| {
-                    let what = format!("{}: attribute {name} has another type than before", entry.key);
-                    Error::refused(what, "--types NAME=string takes all values as they are written")
-                })
-            };
+            let mut add_columns = |entry: &Entry| self.writing.columns(&mut columns, entry);
             match next {
                 Next::Large(entry) => match self.write_large(&mut *writer, &entry, &mut findings)? {
                     Ok(()) => add_columns(&entry)?,

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use packhorse_core::{Container, Disk, Storage, path_text};
 use packhorse_manifest::{CutRule, Detail, Lock, LockLine, MANIFEST, Manifest};
-use packhorse_reader::Pack;
+use packhorse_reader::{CONTAINERS, ContainerKind, Pack};
 use packhorse_shard::{Compression, Shard};
 use packhorse_source::{Report, Source, SourceOptions};
 
@@ -28,6 +28,7 @@ use crate::pack::remove_other_encodings;
 use crate::plan::{Cuts, OnError, Plan};
 use crate::progress::{Phase, Progress};
 use crate::publish::Publisher;
+use crate::rebuild::only_shards;
 use crate::schedule::{default_threads, held};
 use crate::segment::content_of;
 use crate::verify::{FaultKind, Faults, check_manifest, extra_files};
@@ -119,6 +120,10 @@ pub fn repair(
 /// Refuses a folder that is no pack, and one whose first run has not ended.
 fn check_pack(pack: &Path) -> Result<()> {
     let has = |name: &str| pack.join(name).exists();
+    let other = CONTAINERS.into_iter().find(|container| has(container.name()));
+    if let Some(other @ ContainerKind::Stream(_)) = other {
+        return Err(only_shards(pack, other));
+    }
     let lock = format!("{}.sha256", Shard::default().name());
     if [MANIFEST, &lock, "derived/last"].into_iter().any(has) {
         return Ok(());

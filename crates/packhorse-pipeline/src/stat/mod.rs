@@ -123,12 +123,14 @@ pub fn stat(path: impl AsRef<Path>, options: &StatOptions, progress: &dyn Progre
         images: None,
         sheet: None,
     };
+    for file in pack.container_files()? {
+        let file = pack.path().join(file);
+        stat.stored += fs::metadata(&file).map_err(Error::io("read", &file))?.len();
+    }
     progress.begin(Phase::Scan, Some(stat.samples), None);
     let (mut content, mut labels) = (TreeHasher::new(), TreeHasher::new());
     let mut finder = Finder::new()?;
     for segment in &manifest.segments {
-        let file = pack.path().join(pack.container().find(pack.path(), segment.content)?);
-        stat.stored += fs::metadata(&file).map_err(Error::io("read", &file))?.len();
         each_row(&pack, segment, &mut |row| {
             content.push(sample_leaf(row.key, row.fields.iter().copied()));
             labels.push(attribute_leaf(row.key, row.attributes));

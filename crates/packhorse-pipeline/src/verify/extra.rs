@@ -2,8 +2,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use packhorse_core::ExtentTable;
 use packhorse_manifest::{MANIFEST, Manifest, attributes_path, index_path};
-use packhorse_reader::Pack;
+use packhorse_reader::{ContainerKind, EXTENTS, Pack, stream_folder};
 
 use super::{Fault, FaultKind, Faults};
 use crate::error::{Error, Result};
@@ -57,7 +58,17 @@ fn know(pack: &Pack, manifest: &Manifest, known: &mut HashSet<PathBuf>) {
     for segment in &manifest.segments {
         known.insert(index_path(segment.content));
         known.insert(attributes_path(segment.attributes));
-        known.extend(pack.container().find(pack.path(), segment.content));
+        if let ContainerKind::Segments(container) = pack.container() {
+            known.extend(container.find(pack.path(), segment.content));
+        }
+    }
+    if let ContainerKind::Stream(stream) = pack.container() {
+        let folder = stream_folder(stream.name(), Manifest::version(manifest.text().as_bytes()));
+        known.insert(folder.join(EXTENTS));
+        // What an earlier version's files are called is in its own table.
+        let table = read_table(&pack.path().join(folder.join(EXTENTS))).unwrap_or_default();
+        let files = ExtentTable::new(&table).and_then(|table| table.files()).unwrap_or_default();
+        known.extend(files.into_iter().map(|file| folder.join(file.name)));
     }
 }
 

@@ -2,13 +2,16 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use packhorse_core::{Digest, IndexView, Key, KeyGuard, Malformed, open_regular, path_text, read_regular};
+use packhorse_core::{
+    Container, Digest, IndexView, Key, KeyGuard, Malformed, open_regular, path_text, read_regular,
+};
 use packhorse_manifest::{
     AttributesView, Cutter, Lock, MANIFEST, Manifest, Segment, attributes_path, index_path,
 };
-use packhorse_reader::Pack;
+use packhorse_reader::{ContainerKind, Pack};
 
 use super::extra::extra_files;
+use super::stream::check_stream;
 use super::{Fault, FaultKind, Faults, Verified, digest_of};
 use crate::derived::LastRun;
 use crate::error::{Error, Result};
@@ -77,9 +80,12 @@ pub fn verify(path: impl AsRef<Path>, threads: Option<usize>, progress: &dyn Pro
     let weights: Vec<u64> = manifest.segments.iter().map(|segment| segment.bytes).collect();
     let found = heaviest_first(&workers, &weights, |s| {
         let found = check_segment(&pack, s)?;
-        progress.advance(manifest.segments[s].samples, manifest.segments[s].bytes);
+        if matches!(pack.container(), ContainerKind::Segments(_)) {
+            progress.advance(manifest.segments[s].samples, manifest.segments[s].bytes);
+        }
         Ok(found)
     })?;
+    let stream = check_stream(&pack, &workers, progress)?;
 
     let mut verified = Verified {
         samples: manifest.samples(),
@@ -139,6 +145,9 @@ pub fn verify(path: impl AsRef<Path>, threads: Option<usize>, progress: &dyn Pro
         verified.faults.merge(found.faults);
     }
     verified.faults.merge(wrong);
+    verified.bytes += stream.bytes;
+    files.extend(stream.files);
+    verified.faults.merge(stream.faults);
     check_keys(&pack, &mut verified.faults);
     check_lock_file(&pack, &files, &mut verified.faults);
     if extra_files(&pack, &mut verified.faults)? {
@@ -176,31 +185,10 @@ fn check_segment(pack: &Pack, s: usize) -> Result<Found> {
         })
     };
 
-    let mut in_container = None;
-    match pack.container().find(pack.path(), line.content) {
-        Err(error) => {
-            let path = pack.path().join(pack.container().path(line.content));
-            let what = match error.io_kind() {
-                Some(std::io::ErrorKind::NotFound) => missing.clone(),
-                _ => error.to_string(),
-            };
-            found.faults.add(unreadable(FaultKind::Container, path, what));
-        }
-        Ok(relative) => {
-            let path = pack.path().join(&relative);
-            found.file = Some(relative);
-            match pack.container().check(&path, line.content, false) {
-                Err(error) => found.faults.add(unreadable(FaultKind::Container, path, error.to_string())),
-                Ok(checked) => {
-                    found.bytes = checked.payload;
-                    for packhorse_core::Fault { key, what } in checked.faults {
-                        found.faults.add(Fault { key, ..fault(FaultKind::Container, path.clone(), what) });
-                    }
-                    in_container = checked.index;
-                }
-            }
-        }
-    }
+    let in_container = match pack.container() {
+        ContainerKind::Segments(container) => check_container(pack, container, line, &missing, &mut found),
+        ContainerKind::Stream(_) => None,
+    };
 
     let index_path = pack.path().join(index_path(line.content));
     let digest_of = |bytes: &[u8]| IndexView::new(bytes).and_then(|view| view.check());
@@ -252,6 +240,50 @@ fn check_segment(pack: &Pack, s: usize) -> Result<Found> {
         Err(what) => found.faults.add(fault(FaultKind::Attributes, attributes_path, what)),
     }
     Ok(found)
+}
+
+/// Checks the container file of a segment; returns the index in it.
+fn check_container(
+    pack: &Pack,
+    container: &dyn Container,
+    line: &Segment,
+    missing: &str,
+    found: &mut Found,
+) -> Option<Vec<u8>> {
+    let unreadable = |path: PathBuf, what: String| Fault {
+        kind: FaultKind::Container,
+        path: Some(path),
+        key: Some(line.first_key.clone()),
+        offset: None,
+        what,
+    };
+    let relative = match container.find(pack.path(), line.content) {
+        Ok(relative) => relative,
+        Err(error) => {
+            let path = pack.path().join(container.path(line.content));
+            let what = match error.io_kind() {
+                Some(std::io::ErrorKind::NotFound) => missing.to_owned(),
+                _ => error.to_string(),
+            };
+            found.faults.add(unreadable(path, what));
+            return None;
+        }
+    };
+    let path = pack.path().join(&relative);
+    found.file = Some(relative);
+    match container.check(&path, line.content, false) {
+        Err(error) => {
+            found.faults.add(unreadable(path, error.to_string()));
+            None
+        }
+        Ok(checked) => {
+            found.bytes = checked.payload;
+            for packhorse_core::Fault { key, what } in checked.faults {
+                found.faults.add(Fault { key, ..fault(FaultKind::Container, path.clone(), what) });
+            }
+            checked.index
+        }
+    }
 }
 
 /// Goes through a segment as the cut rule does.
@@ -399,13 +431,17 @@ pub fn verify_lock(
         let path = Some(pack.path().join(&line.path));
         verified.faults.add(Fault { kind: FaultKind::Container, path, key: None, offset: None, what });
     }
-    for segment in &pack.manifest().segments {
-        let known = pack.container().find(pack.path(), segment.content);
-        let known = known.is_ok_and(|path| lock.lines.iter().any(|line| Path::new(&line.path) == path));
-        if !known {
-            let what = format!("has no line for segment {}", segment.content);
-            verified.faults.add(lock_fault(path.clone(), what));
+    match pack.container_files() {
+        Ok(files) => {
+            for file in files {
+                if !lock.lines.iter().any(|line| Path::new(&line.path) == file) {
+                    verified
+                        .faults
+                        .add(lock_fault(path.clone(), format!("has no line for {}", path_text(&file))));
+                }
+            }
         }
+        Err(error) => verified.faults.add(lock_fault(path, error.to_string())),
     }
     Ok(verified)
 }

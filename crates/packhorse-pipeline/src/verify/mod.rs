@@ -5,6 +5,7 @@ mod full;
 mod manifest;
 mod part;
 mod source;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -24,12 +24,19 @@ pub(super) fn in_order(ops: &[Op], pack: &Path) {
             Op::Rename(from, to) => {
                 assert_eq!(dirty.remove(from), Some(false), "{} got a name before its sync", from.display());
                 let is_manifest = to.ends_with("dataset.phm");
+                if let Some(folder) = to.parent().filter(|folder| folder.ends_with("derived/partial/stream"))
+                {
+                    // A folder that gets its own name later, and must be durable then.
+                    dirty.insert(folder.to_owned(), true);
+                    continue;
+                }
                 if is_manifest {
                     let left: Vec<_> = unsynced_folders.iter().collect();
                     assert!(left.is_empty(), "the manifest got its name before the sync of {left:?}");
                     manifest = true;
                 } else {
-                    let lock = to.ends_with("shard.sha256") || to.ends_with("derived/last");
+                    let lock =
+                        to.extension().is_some_and(|end| end == "sha256") || to.ends_with("derived/last");
                     assert!(!manifest || lock, "{} came after the manifest", to.display());
                 }
                 let folders = to.ancestors().skip(1).take_while(|up| up.starts_with(pack));
@@ -37,6 +44,7 @@ pub(super) fn in_order(ops: &[Op], pack: &Path) {
             }
             Op::SyncDir(path) => {
                 unsynced_folders.remove(path);
+                dirty.entry(path.clone()).and_modify(|dirty| *dirty = false);
             }
         }
     }

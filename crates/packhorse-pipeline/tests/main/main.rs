@@ -8,6 +8,7 @@ mod packing;
 mod rebuilding;
 mod repairing;
 mod sources;
+mod streaming;
 mod verifying;
 
 use std::path::{Path, PathBuf};

@@ -62,7 +62,7 @@ impl State {
 /// SHA-256 is bound by latency, and a record's blocks are the file's blocks where both begin at a multiple of 64
 /// bytes: then one message schedule and two interleaved chains of rounds cost little more than one hash.
 #[derive(Clone, Debug)]
-pub(crate) struct PairHasher {
+pub struct PairHasher {
     file: State,
     hash_file: bool,
     record: State,
@@ -70,19 +70,19 @@ pub(crate) struct PairHasher {
 
 impl PairHasher {
     /// Starts; without `hash_file`, only records are hashed.
-    pub(crate) fn new(hash_file: bool) -> Self {
+    pub fn new(hash_file: bool) -> Self {
         Self { file: State::new(), hash_file, record: State::new() }
     }
 
     /// Adds bytes to the file alone.
-    pub(crate) fn file(&mut self, bytes: &[u8]) {
+    pub fn file(&mut self, bytes: &[u8]) {
         if self.hash_file {
             self.file.update(bytes);
         }
     }
 
     /// Adds bytes to the file and to the record.
-    pub(crate) fn both(&mut self, bytes: &[u8]) {
+    pub fn both(&mut self, bytes: &[u8]) {
         if !self.hash_file {
             return self.record.update(bytes);
         }
@@ -101,12 +101,12 @@ impl PairHasher {
     }
 
     /// Ends the record and returns its SHA-256.
-    pub(crate) fn finish_record(&mut self) -> Digest {
+    pub fn finish_record(&mut self) -> Digest {
         std::mem::replace(&mut self.record, State::new()).finish()
     }
 
     /// Returns the SHA-256 of the file, where it was to be hashed.
-    pub(crate) fn finish(self) -> Digest {
+    pub fn finish(self) -> Digest {
         self.file.finish()
     }
 }

@@ -1,0 +1,504 @@
+//! Writes containers whose files hold samples in an order of their own.
+
+use std::collections::HashSet;
+use std::io::{self, IoSlice, Read};
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use packhorse_core::{
+    Attributes, Codec, Digest, Extent, ExtentTableBuilder, FieldRow, IndexBuilder, Order, Sha256, Stream,
+    StreamField, StreamFile, StreamSample,
+};
+use packhorse_manifest::{AttributesBuilder, Detail, Lock, LockLine, Segment, attributes_path, index_path};
+use packhorse_reader::{EXTENTS, stream_folder};
+use packhorse_shard::PairHasher;
+use packhorse_source::{Entry, Failure};
+use rayon::Scope;
+use sha2::Digest as _;
+
+use super::places::{Place, Places};
+use super::write::{Unreadable, Writing};
+use crate::classes::Classes;
+use crate::error::{Error, Result};
+use crate::journal::{Finished, Journal};
+use crate::plan::Plan;
+use crate::read_ahead::{Batch, Look, Next, READERS, ReadAhead, Readers};
+use crate::report::{Findings, merge, note};
+use crate::schedule::{heaviest_first, held, pool};
+use crate::segment::sample_lines;
+
+/// A container that is written as a stream, and the order of its samples.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) stream: &'a dyn Stream,
+    pub(super) order: Order,
+    /// The size at which a file ends.
+    pub(super) limit: u64,
+}
+
+/// Where a sample is in the plan, and how many fields come before it.
+#[derive(Clone, Copy)]
+struct Row {
+    at: u64,
+    first_field: u64,
+    /// Bytes that it takes in a file.
+    len: u64,
+}
+
+/// A run that writes a stream.
+pub(super) struct StreamRun<'a> {
+    pub(super) writing: Writing<'a>,
+    pub(super) target: Target<'a>,
+    pub(super) plan: &'a Plan,
+    pub(super) classes: &'a Classes,
+    pub(super) journal: &'a Mutex<Journal>,
+    pub(super) threads: usize,
+}
+
+/// What a run wrote: all of it under temporary names, but for index and attributes.
+pub(super) struct WrittenStream {
+    pub(super) segments: Vec<Segment>,
+    pub(super) findings: Findings,
+    files: Vec<StreamFile>,
+    pub(super) bytes: u64,
+    table: ExtentTableBuilder,
+    name: &'static str,
+    options: u8,
+    order: Order,
+}
+
+impl<'a> StreamRun<'a> {
+    /// Writes all files; or returns the samples that could not be read, or do not fit the container.
+    pub(super) fn write(&self, detail: Detail) -> Result<Result<WrittenStream, Unreadable>> {
+        let (rows, unfit) = self.rows()?;
+        if !unfit.is_empty() {
+            return self.or_fail(unfit);
+        }
+        let order = self.positions(&rows)?;
+        let files = self.cut(&rows, &order);
+        let places = Places::new(&self.writing.partial)?;
+        let workers = pool("pack", self.threads)?;
+        let reading = pool("read", READERS.max(2 * self.threads))?;
+        let readers = Readers::new(self.writing.source, (READERS / self.threads).clamp(2, 8) + 1);
+        let weights: Vec<u64> =
+            files.iter().map(|range| self.bytes_of(&rows, &order[range.clone()])).collect();
+        let written = reading.in_place_scope(|reading| {
+            heaviest_first(&workers, &weights, |f| {
+                let job =
+                    FileJob { run: self, rows: &rows, places: &places, readers: &readers, number: f as u32 };
+                let name = self.target.stream.file_name(f as u32, files.len() as u32);
+                job.write(name, &order[files[f].clone()], reading).inspect_err(|_| readers.stop())
+            })
+        })?;
+        let (mut findings, mut unreadable) = (Findings::new(), Unreadable::new());
+        let mut all = Vec::new();
+        for (file, found, failed) in written {
+            merge(&mut findings, found);
+            unreadable.extend(failed);
+            all.push(file);
+        }
+        if !unreadable.is_empty() {
+            return self.or_fail(unreadable);
+        }
+        let bytes = all.iter().map(|file| file.len).sum();
+        match self.tables(&places, detail)? {
+            Ok((segments, table)) => {
+                let Target { stream, order, .. } = self.target;
+                let (name, options) = (stream.name(), stream.options());
+                Ok(Ok(WrittenStream { segments, findings, files: all, bytes, table, name, options, order }))
+            }
+            Err(wrong) => self.or_fail(wrong),
+        }
+    }
+
+    fn or_fail<T>(&self, mut failed: Unreadable) -> Result<Result<T, Unreadable>> {
+        failed.sort_by(|a, b| a.0.cmp(&b.0));
+        match self.writing.skip {
+            true => Ok(Err(failed)),
+            false => {
+                let failures = failed.into_iter().map(|(_, failure)| failure).collect();
+                Err(packhorse_source::Error::Samples(failures).into())
+            }
+        }
+    }
+
+    /// Goes through the plan: where its rows are, how long they become, and which of them do not fit the container.
+    fn rows(&self) -> Result<(Vec<Row>, Unreadable)> {
+        let (mut rows, mut unfit, mut fields) = (Vec::new(), Unreadable::new(), 0);
+        let mut names: HashSet<Digest> = HashSet::new();
+        self.plan.each_row(&mut |at, entry| {
+            let zeros = vec![0; entry.files().count()];
+            let framed = self.frame(&entry, &zeros);
+            let has_fields = matches!(entry.payload, packhorse_source::Payload::Fields(_));
+            let name = Digest::of(&self.target.stream.reading_name(entry.key.as_ref(), has_fields));
+            let framed = framed.and_then(|pieces| match names.insert(name) {
+                true => Ok(pieces),
+                false => Err("is read under the name that another sample has".to_owned()),
+            });
+            match framed {
+                Ok(pieces) => {
+                    let framing: usize = pieces.iter().map(Vec::len).sum();
+                    rows.push(Row {
+                        at,
+                        first_field: fields,
+                        len: entry.size().saturating_add(framing as u64),
+                    });
+                    fields += zeros.len() as u64;
+                }
+                Err(what) => {
+                    let what = format!("{what}: {}", self.target.stream.mend());
+                    let failure = entry.files().next().map(|file| self.writing.source.failure(file, what));
+                    unfit.extend(failure.map(|failure| (entry.key.clone(), failure)));
+                }
+            }
+            Ok(())
+        })?;
+        Ok((rows, unfit))
+    }
+
+    /// Returns the bytes around the payloads of a sample.
+    fn frame(&self, entry: &Entry, crcs: &[u32]) -> Result<Vec<Vec<u8>>, String> {
+        let source = self.writing.source;
+        let fields: Vec<_> = entry
+            .files()
+            .zip(crcs)
+            .map(|(file, crc)| StreamField { name: file.field, size: file.blob.size, crc32c: *crc })
+            .collect();
+        let class = source.attributes().iter().position(|name| name == "class");
+        let class = class.and_then(|at| entry.values.get(at)).and_then(|value| value.as_string());
+        let label = class.and_then(|class| {
+            self.classes.iter().find(|(_, known)| **known == *class).map(|(number, _)| *number)
+        });
+        let attributes = Attributes { names: source.attributes(), values: &entry.values };
+        self.target.stream.frame(&StreamSample {
+            key: entry.key.as_ref(),
+            fields: &fields,
+            attributes: &attributes,
+            label,
+        })
+    }
+
+    /// Returns the numbers of the samples in the order in which they are written.
+    fn positions(&self, rows: &[Row]) -> Result<Vec<u32>> {
+        let count = u32::try_from(rows.len())
+            .map_err(|_| Error::refused("more than 4,294,967,295 samples", "split the source"))?;
+        let Order::Shuffled(seed) = self.target.order else { return Ok((0..count).collect()) };
+        let mut hashed = Vec::with_capacity(rows.len());
+        self.plan.each_row(&mut |_, entry| {
+            hashed.push((shuffle_hash(seed, entry.key.as_ref().as_bytes()), hashed.len() as u32));
+            Ok(())
+        })?;
+        hashed.sort_unstable();
+        Ok(hashed.into_iter().map(|(_, rank)| rank).collect())
+    }
+
+    /// Cuts the order into files, as ranges of positions.
+    fn cut(&self, rows: &[Row], order: &[u32]) -> Vec<std::ops::Range<usize>> {
+        let (mut files, mut start, mut bytes) = (Vec::new(), 0, 0u64);
+        for (position, rank) in order.iter().enumerate() {
+            let len = rows[*rank as usize].len;
+            if bytes > 0 && bytes.saturating_add(len) > self.target.limit {
+                files.push(start..position);
+                (start, bytes) = (position, 0);
+            }
+            bytes = bytes.saturating_add(len);
+        }
+        files.push(start..order.len());
+        files
+    }
+
+    fn bytes_of(&self, rows: &[Row], ranks: &[u32]) -> u64 {
+        ranks.iter().map(|rank| rows[*rank as usize].len).fold(0, u64::saturating_add)
+    }
+
+    /// Makes the index, the attributes and the extents of all segments; or returns the samples whose bytes are not those
+    /// that the source promised.
+    fn tables(
+        &self,
+        places: &Places,
+        detail: Detail,
+    ) -> Result<Result<(Vec<Segment>, ExtentTableBuilder), Unreadable>> {
+        let Writing { source, publisher, .. } = self.writing;
+        let (mut table, mut segments, mut wrong) = (ExtentTableBuilder::new(), Vec::new(), Unreadable::new());
+        let mut j = 0;
+        for planned in &self.plan.segments {
+            table.segment();
+            let (mut index, mut columns) = (IndexBuilder::new(), AttributesBuilder::new(source.attributes()));
+            for entry in self.plan.rows(planned) {
+                let entry = entry?;
+                let found = places.get(j, entry.files().count() as u64)?;
+                j += found.len() as u64;
+                let mut fields = Vec::with_capacity(found.len());
+                for (file, place) in entry.files().zip(&found) {
+                    table.push(place.file, &place.extent);
+                    fields.push(FieldRow { name: file.field, size: file.blob.size, sha256: place.sha256 });
+                    if let Some(promised) = file.blob.sha256.filter(|promised| *promised != place.sha256) {
+                        let what = format!("SHA-256 {promised} was promised, {} was found", place.sha256);
+                        wrong.push((entry.key.clone(), source.failure(file, what)));
+                    }
+                }
+                index.push(entry.key.as_ref(), &fields);
+                self.writing.columns(&mut columns, &entry)?;
+            }
+            let (index, columns) = (index.finish(), columns.finish());
+            // Whatever becomes of this run, the next one knows of these files.
+            held(self.journal).add(Finished {
+                plan: planned.digest.0,
+                content: index.digest.0,
+                attributes: columns.digest.0,
+                file: [0; 32],
+            })?;
+            let temporary = |extension: &str| self.writing.partial.join(format!("table.{extension}"));
+            let file = publisher.write(&temporary("phi"), &index.parts())?;
+            publisher.commit(file, &index_path(index.digest))?;
+            let file = publisher.write(&temporary("pha"), &[&columns.bytes])?;
+            publisher.commit(file, &attributes_path(columns.digest))?;
+            let lines = match detail {
+                Detail::Segments => Vec::new(),
+                Detail::Samples => sample_lines(&index.parts().concat(), &columns.bytes)
+                    .map_err(|what| what.at(&temporary("phi")))?,
+            };
+            segments.push(Segment {
+                content: index.digest,
+                attributes: columns.digest,
+                samples: index.samples,
+                bytes: index.payload,
+                first_key: index.first_key.ok_or(Error::Stopped)?,
+                lines,
+            });
+        }
+        Ok(if wrong.is_empty() { Ok((segments, table)) } else { Err(wrong) })
+    }
+}
+
+impl WrittenStream {
+    /// Gives the folder its name, which is that of the version. Returns the lock.
+    pub(super) fn publish(self, writing: &Writing<'_>, version: Digest) -> Result<Lock> {
+        let publisher = writing.publisher;
+        let table = self.table.finish(version, self.options, self.order, &self.files);
+        let temporary = folder(writing);
+        publisher.write(&writing.partial.join("extents"), &[&table])?.commit(&temporary.join(EXTENTS))?;
+        let folder = stream_folder(self.name, version);
+        publisher.commit_folder(&temporary, &folder)?;
+        let line = |file: StreamFile| LockLine {
+            path: folder.join(file.name).to_string_lossy().into_owned(),
+            sha256: file.sha256,
+        };
+        Ok(Lock::new(self.files.into_iter().map(line).collect()))
+    }
+}
+
+/// The folder that becomes that of the version.
+fn folder(writing: &Writing<'_>) -> PathBuf {
+    writing.partial.join("stream")
+}
+
+/// The hash by which samples are shuffled.
+fn shuffle_hash(seed: u64, key: &[u8]) -> u64 {
+    let hash = Sha256::new()
+        .chain_update(b"packhorse.order.1\0")
+        .chain_update(seed.to_le_bytes())
+        .chain_update(key)
+        .finalize();
+    let mut low = [0; 8];
+    low.copy_from_slice(&hash[..8]);
+    u64::from_le_bytes(low)
+}
+
+/// One file of a run.
+struct FileJob<'j, 'a> {
+    run: &'j StreamRun<'a>,
+    rows: &'j [Row],
+    places: &'j Places,
+    readers: &'j Readers<'j>,
+    number: u32,
+}
+
+/// A file that is being written.
+struct Out<'s> {
+    file: packhorse_core::AtomicFile<'s>,
+    hasher: PairHasher,
+    offset: u64,
+}
+
+impl Out<'_> {
+    fn plain(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hasher.file(bytes);
+        self.offset += bytes.len() as u64;
+        Ok(self.file.write(&mut [IoSlice::new(bytes)])?)
+    }
+}
+
+impl<'j> FileJob<'j, '_> {
+    fn write(
+        &self,
+        name: String,
+        ranks: &'j [u32],
+        reading: &Scope<'j>,
+    ) -> Result<(StreamFile, Findings, Unreadable)> {
+        let Writing { publisher, progress, .. } = self.run.writing;
+        let temporary = self.run.writing.partial.join(format!("file.{}", self.number));
+        let mut out = Out { file: publisher.create(&temporary)?, hasher: PairHasher::new(true), offset: 0 };
+        let (mut findings, mut failed) = (Findings::new(), Unreadable::new());
+        let (plan, rows) = (self.run.plan, self.rows);
+        let entries = ranks.iter().map(move |rank| plan.row_at(rows[*rank as usize].at));
+        let mut ahead = ReadAhead::new(self.readers, reading, entries);
+        let mut ranks = ranks.iter();
+        // A batch hands its failures on apart: once there is one, the file is of no use, and only the rest is looked at.
+        while let Some(next) = ahead.next()? {
+            if self.readers.stopped() {
+                return Err(Error::Stopped);
+            }
+            match next {
+                Next::Large(entry) => {
+                    let rank = ranks.next().copied().unwrap_or_default();
+                    if failed.is_empty()
+                        && let Err(failure) = self.large(&mut out, &entry, rank, &mut findings)?
+                    {
+                        failed.push((entry.key, failure));
+                    }
+                }
+                Next::Batch(batch) => {
+                    progress.advance(batch.entries.len() as u64, batch.buffer.len() as u64);
+                    if failed.is_empty() && batch.failures.is_empty() {
+                        self.batch(&mut out, &batch, &mut ranks, &mut findings)?;
+                    }
+                    failed.extend(batch.failures.into_iter().map(|(entry, failure)| (entry.key, failure)));
+                    self.readers.recycle(batch.buffer);
+                }
+            }
+            if !failed.is_empty() && !self.run.writing.skip {
+                break;
+            }
+        }
+        out.plain(self.run.target.stream.end())?;
+        let file = StreamFile { name, len: out.offset, sha256: out.hasher.finish() };
+        let folder = folder(&self.run.writing);
+        std::fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+        if failed.is_empty() {
+            out.file.commit(&folder.join(&file.name))?;
+        }
+        Ok((file, findings, failed))
+    }
+
+    fn batch(
+        &self,
+        out: &mut Out<'_>,
+        batch: &Batch,
+        ranks: &mut std::slice::Iter<'_, u32>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let starts = std::iter::once(0).chain(batch.ends.iter().copied());
+        let mut payloads = starts.zip(&batch.ends).map(|(start, &end)| &batch.buffer[start..end]);
+        let mut looks = batch.looks.iter();
+        let mut frames = Vec::with_capacity(batch.entries.len());
+        for entry in &batch.entries {
+            let payloads: Vec<&[u8]> = payloads.by_ref().take(entry.files().count()).collect();
+            let crcs: Vec<u32> = payloads.iter().map(|payload| crc32c::crc32c(payload)).collect();
+            for (file, look) in entry.files().zip(looks.by_ref()) {
+                note(findings, entry, file, &look.findings);
+            }
+            let pieces = self.pieces(entry, &crcs)?;
+            let rank = ranks.next().copied().unwrap_or_default();
+            let mut places = Vec::with_capacity(payloads.len());
+            for ((piece, payload), crc) in pieces.iter().zip(&payloads).zip(crcs) {
+                out.hasher.file(piece);
+                out.offset += piece.len() as u64;
+                out.hasher.both(payload);
+                let sha256 = out.hasher.finish_record();
+                places.push(self.place(out.offset, payload.len() as u64, crc, sha256));
+                out.offset += payload.len() as u64;
+            }
+            self.places.put(self.rows[rank as usize].first_field, &places)?;
+            let last = pieces.last().map_or(&[][..], Vec::as_slice);
+            out.hasher.file(last);
+            out.offset += last.len() as u64;
+            frames.push((pieces, payloads));
+        }
+        let mut slices = Vec::new();
+        for (pieces, payloads) in &frames {
+            for (i, piece) in pieces.iter().enumerate() {
+                slices.push(IoSlice::new(piece));
+                slices.extend(payloads.get(i).map(|payload| IoSlice::new(payload)));
+            }
+        }
+        Ok(out.file.write(&mut slices)?)
+    }
+
+    fn pieces(&self, entry: &Entry, crcs: &[u32]) -> Result<Vec<Vec<u8>>> {
+        // It fitted when the plan was gone through.
+        self.run.frame(entry, crcs).map_err(|what| Error::refused(format!("{}: {what}", entry.key), ""))
+    }
+
+    fn place(&self, offset: u64, size: u64, crc32c: u32, sha256: Digest) -> Place {
+        let extent = Extent { offset, stored: size, raw: size, crc32c, codec: Codec::Raw };
+        Place { sha256, file: self.number, extent }
+    }
+
+    /// Writes a sample while it is read.
+    fn large(
+        &self,
+        out: &mut Out<'_>,
+        entry: &Entry,
+        rank: u32,
+        findings: &mut Findings,
+    ) -> Result<Result<(), Failure>> {
+        let Writing { source, progress, .. } = self.run.writing;
+        let mut crcs = vec![0; entry.files().count()];
+        let pieces = self.pieces(entry, &crcs)?;
+        let mut places = Vec::new();
+        for (i, file) in entry.files().enumerate() {
+            match Look::take(source, entry, file) {
+                Ok(look) => note(findings, entry, file, &look.findings),
+                Err(failure) => return Ok(Err(failure)),
+            }
+            out.plain(&pieces[i])?;
+            let start = out.offset;
+            let mut from = match source.open(file) {
+                Ok(from) => from,
+                Err(failure) => return Ok(Err(failure)),
+            };
+            let mut buffer = vec![0; 1 << 20];
+            loop {
+                let read = match from.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(read) => read,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => return Ok(Err(source.failure(file, error.to_string()))),
+                };
+                let bytes = &buffer[..read];
+                crcs[i] = crc32c::crc32c_append(crcs[i], bytes);
+                out.hasher.both(bytes);
+                out.offset += read as u64;
+                out.file.write(&mut [IoSlice::new(bytes)])?;
+            }
+            let found = out.offset - start;
+            if found != file.blob.size {
+                let what = format!("expected {} bytes, found {found}", file.blob.size);
+                return Ok(Err(source.failure(file, what)));
+            }
+            let sha256 = out.hasher.finish_record();
+            places.push(self.place(start, found, crcs[i], sha256));
+        }
+        // Only now is the checksum of the payloads known.
+        let pieces = self.pieces(entry, &crcs)?;
+        out.plain(pieces.last().map_or(&[], Vec::as_slice))?;
+        self.places.put(self.rows[rank as usize].first_field, &places)?;
+        progress.advance(1, entry.size());
+        Ok(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The vectors of docs/format/extents.md: they can never change.
+    #[test]
+    fn the_order_of_a_seed_never_changes() {
+        let mut keys = ["a/1.jpg", "a/2.jpg", "b/1.jpg", "b/2.jpg", "c/1.jpg"];
+        keys.sort_by_key(|key| shuffle_hash(0, key.as_bytes()));
+        assert_eq!(keys, ["b/1.jpg", "c/1.jpg", "a/1.jpg", "b/2.jpg", "a/2.jpg"]);
+        assert_eq!(shuffle_hash(1, b"a/1.jpg"), 1184264227247382905);
+    }
+}

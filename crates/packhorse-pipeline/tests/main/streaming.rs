@@ -1,0 +1,314 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use packhorse_core::Order;
+use packhorse_manifest::CutRule;
+use packhorse_pipeline::{
+    Error, Format, OnError, PackOptions, PackSource, Result, check_manifest, pack, rebuild_manifest, repair,
+    stat, unpack, verify, verify_lock, verify_quick, verify_sample, verify_source,
+};
+use packhorse_reader::Pack;
+use packhorse_source::{SourceOptions, open};
+use packhorse_tar::{Names, Tar};
+use packhorse_testkit::{Content, Op, Recorder, flip, read};
+
+use super::{Place, bytes, small};
+
+fn tar(order: Order) -> PackOptions {
+    let stream = Arc::new(Tar { names: Names::Keys });
+    PackOptions { format: Some(Format::Stream { stream, order }), ..small() }
+}
+
+/// Files with names of images and sizes around those of blocks, one of which is streamed.
+fn images() -> Content {
+    let sizes = (0..90).map(|i| [0, 1, 511, 512, 513, 1024, 3000][i % 7] + 7 * (i / 7));
+    let mut files: Content = sizes
+        .enumerate()
+        .map(|(i, size)| {
+            let name = format!("c{}/{i:04}.{}", i % 4, ["jpg", "png"][i % 2]);
+            (name.into_bytes(), (0..size).map(|b| (b * 31 + i) as u8).collect())
+        })
+        .collect();
+    files.insert(b"c1/large.jpg".to_vec(), vec![5; (4 << 20) + 3]);
+    files
+}
+
+fn pack_as(place: &Place, out: &str, options: &PackOptions) -> Result<packhorse_pipeline::PackReport> {
+    pack(&place.source(), place.at(out), options, &())
+}
+
+fn whole(pack: &Path) {
+    for verified in [
+        verify(pack, None, &()),
+        verify_lock(pack, None, &()),
+        verify_quick(pack),
+        verify_sample(pack, 1.0, 7, None, &()),
+    ] {
+        let verified = verified.unwrap();
+        assert!(verified.faults.is_empty(), "{:?}", verified.faults);
+    }
+    assert!(check_manifest(pack).unwrap().faults.is_empty());
+}
+
+fn tars(pack: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(pack.join("tar"))
+        .unwrap()
+        .flat_map(|version| fs::read_dir(version.unwrap().path()).unwrap())
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "tar"))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_tar_pack_holds_what_a_shard_pack_holds() {
+    let place = Place::new(&images());
+    pack_as(&place, "shards", &small()).unwrap();
+    for (out, order) in
+        [("keys", Order::Key), ("shuffled", Order::Shuffled(0)), ("other", Order::Shuffled(1))]
+    {
+        let report = pack_as(&place, out, &tar(order)).unwrap();
+        assert!(report.new_version && report.samples == 91);
+        let at = place.at(out);
+        whole(&at);
+        assert_eq!(
+            fs::read(at.join("dataset.phm")).unwrap(),
+            fs::read(place.at("shards/dataset.phm")).unwrap()
+        );
+        assert!(verify_source(&at, &place.source(), None, &()).unwrap().faults.is_empty());
+        unpack(&at, place.at(&format!("{out}.back")), None, &()).unwrap();
+        assert!(read(&place.at(&format!("{out}.back")), &[]) == images());
+        let opened = Pack::open(&at).unwrap();
+        for (rank, (key, bytes)) in images().iter().enumerate() {
+            let sample = opened.get(rank as u64).unwrap();
+            assert!(sample.key().unwrap().as_bytes() == key && *sample.data().unwrap() == **bytes);
+        }
+        let stat = stat(&at, &Default::default(), &()).unwrap();
+        assert_eq!(stat.stored, tars(&at).iter().map(|tar| fs::metadata(tar).unwrap().len()).sum::<u64>());
+        assert!(tars(&at).len() > 3);
+        // Any thread count, and again from the tars themselves.
+        let one = PackOptions { threads: 1, ..tar(order) };
+        pack(&PackSource::open(&at).unwrap(), place.at(&format!("{out}.again")), &one, &()).unwrap();
+        assert!(bytes(&place.at(&format!("{out}.again"))) == bytes(&at));
+        let shards = PackOptions { format: Some(Format::Shard), ..small() };
+        pack(&PackSource::open(&at).unwrap(), place.at(&format!("{out}.shards")), &shards, &()).unwrap();
+        assert!(bytes(&place.at(&format!("{out}.shards"))) == bytes(&place.at("shards")));
+    }
+    let names = |pack: &str| -> Vec<Vec<u8>> {
+        tars(&place.at(pack)).iter().map(|tar| fs::read(tar).unwrap()).collect()
+    };
+    assert!(names("keys") != names("shuffled") && names("shuffled") != names("other"));
+}
+
+/// What Python's tarfile reads of the tars, one after the other.
+fn members(pack: &Path) -> Vec<(String, Vec<u8>)> {
+    let program = "import sys, tarfile\nfor path in sys.argv[1:]:\n  t = tarfile.open(path)\n  for m in t: print(m.name, t.extractfile(m).read().hex())";
+    let read = Command::new("python3").args(["-c", program]).args(tars(pack)).output().unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    let line = |line: &str| {
+        let (name, hex) = line.rsplit_once(' ').unwrap();
+        let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+        (name.to_owned(), (0..hex.len()).step_by(2).map(byte).collect())
+    };
+    String::from_utf8(read.stdout).unwrap().lines().map(line).collect()
+}
+
+#[test]
+fn other_tools_read_the_same_samples_with_their_classes() {
+    let place = Place::new(&images());
+    pack_as(&place, "pack", &tar(Order::Shuffled(0))).unwrap();
+    let read = members(&place.at("pack"));
+    let by_name: BTreeMap<&str, &[u8]> = read.iter().map(|(name, bytes)| (&**name, &**bytes)).collect();
+    assert_eq!((by_name.len(), read.len()), (3 * 91, 3 * 91));
+    for (key, bytes) in images() {
+        let key = String::from_utf8(key).unwrap();
+        let (base, _) = key.rsplit_once('.').unwrap();
+        assert!(by_name[&*key] == bytes);
+        let class = key.split('/').next().unwrap();
+        assert_eq!(by_name[&*format!("{base}.cls")], &class.as_bytes()[1..]);
+        assert_eq!(by_name[&*format!("{base}.json")], format!("{{\"class\":\"{class}\"}}").as_bytes());
+    }
+    // The members of a sample are neighbours.
+    assert!(
+        read.chunks(3).all(|three| three
+            .iter()
+            .all(|(name, _)| name.split('.').next() == three[0].0.split('.').next()))
+    );
+    // A tar of ours is a source of the same samples.
+    let options = SourceOptions { group: true, ..SourceOptions::default() };
+    let source = open(&tars(&place.at("pack"))[0], &options).unwrap();
+    pack(&*source, place.at("grouped"), &tar(Order::Key), &()).unwrap();
+    whole(&place.at("grouped"));
+    let fields = Pack::open(place.at("grouped")).unwrap().get(0).unwrap().fields().unwrap().len();
+    assert_eq!(fields, 3);
+}
+
+#[test]
+fn every_byte_of_a_tar_pack_is_checked() {
+    let place = Place::new(&images().into_iter().filter(|(_, bytes)| bytes.len() < 600).take(24).collect());
+    pack_as(&place, "pack", &tar(Order::Shuffled(3))).unwrap();
+    let at = place.at("pack");
+    let files: Vec<PathBuf> =
+        read(&at, &["derived"]).into_keys().map(|name| at.join(String::from_utf8(name).unwrap())).collect();
+    let faults = || verify(&at, None, &()).unwrap().faults;
+    for path in files {
+        let good = fs::read(&path).unwrap();
+        let len = good.len();
+        let stride = (len / 25).max(1);
+        for at in (0..len).step_by(stride) {
+            flip(&path, (8 * at + at % 8) as u64);
+            assert!(!faults().is_empty(), "{}: bit in byte {at}", path.display());
+            flip(&path, (8 * at + at % 8) as u64);
+        }
+        for other in [&good[..len - 1], &good[..len / 2], &good[..0], &[&good[..], &[0; 512]].concat()] {
+            fs::write(&path, other).unwrap();
+            assert!(!faults().is_empty(), "{}: {} bytes of {len}", path.display(), other.len());
+        }
+        fs::remove_file(&path).unwrap();
+        assert!(
+            verify(&at, None, &()).map_or(true, |found| !found.faults.is_empty()),
+            "{}: gone",
+            path.display()
+        );
+        fs::write(&path, good).unwrap();
+    }
+    assert!(faults().is_empty());
+
+    let victim = &tars(&at)[1];
+    let key = String::from_utf8_lossy(&fs::read(victim).unwrap()[..20]).trim_end_matches('\0').to_owned();
+    flip(victim, 8 * 512 + 3);
+    let found = faults();
+    let fault = &found.first[0];
+    assert_eq!(fault.key.as_ref().map(ToString::to_string), Some(key.clone()), "{found:?}");
+    assert!(fault.path.as_deref() == Some(victim.as_path()), "{found:?}");
+    // A checked read names it as well.
+    let source = PackSource::open(&at).unwrap();
+    let error = pack(&source, place.at("copy"), &tar(Order::Key), &()).unwrap_err().to_string();
+    assert!(error.contains(&key) && error.contains("CRC-32C"), "{error}");
+    for refused in [
+        repair(&place.source(), &at, &Default::default(), &()).map(drop),
+        rebuild_manifest(&at, &Default::default(), &()).map(drop),
+    ] {
+        let error = refused.unwrap_err();
+        assert!(error.to_string().contains("is a pack of tar files"), "{error}");
+    }
+}
+
+#[test]
+fn names_that_would_be_read_as_something_else_stop_the_run_or_are_mended() {
+    let files = ["a/1.jpg", "a/1.png", "a/2.b.jpg", "a/none", "b/3.jpg"];
+    let place =
+        Place::new(&files.iter().map(|name| (name.as_bytes().to_vec(), name.as_bytes().to_vec())).collect());
+    let Err(Error::Source(packhorse_source::Error::Samples(failures))) =
+        pack_as(&place, "pack", &tar(Order::Key))
+    else {
+        panic!("it was packed")
+    };
+    let what: Vec<_> = failures.iter().map(ToString::to_string).collect();
+    assert!(
+        what.len() == 3 && what[0].contains("a/1.png: is read under the name that another sample has"),
+        "{what:?}"
+    );
+    assert!(what[1].contains("a/2.b.jpg: has several dots") && what[2].contains("a/none: has no extension"));
+    assert!(!place.at("pack").exists());
+    let skip = PackOptions { on_error: OnError::Skip, ..tar(Order::Key) };
+    let report = pack_as(&place, "some", &skip).unwrap();
+    assert_eq!((report.samples, report.failures.len()), (2, 3));
+    whole(&place.at("some"));
+    let stream = Arc::new(Tar { names: Names::Safe });
+    let safe = PackOptions { format: Some(Format::Stream { stream, order: Order::Key }), ..small() };
+    pack_as(&place, "safe", &safe).unwrap();
+    whole(&place.at("safe"));
+    let names: Vec<_> = members(&place.at("safe"))
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| !name.ends_with(".cls"))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "a/1_jpg.jpg",
+            "a/1_jpg.json",
+            "a/1_png.png",
+            "a/1_png.json",
+            "a/2_b_jpg.jpg",
+            "a/2_b_jpg.json",
+            "a/none.bin",
+            "a/none.json",
+            "b/3_jpg.jpg",
+            "b/3_jpg.json"
+        ]
+    );
+    let keys: Vec<_> =
+        Pack::open(place.at("safe")).unwrap().iter().map(|s| s.unwrap().key().unwrap().to_string()).collect();
+    assert_eq!(keys, files);
+}
+
+#[test]
+fn another_version_keeps_container_order_and_names_and_another_container_is_refused() {
+    let place = Place::new(&images());
+    pack_as(&place, "pack", &tar(Order::Shuffled(5))).unwrap();
+    let first = tars(&place.at("pack"));
+    fs::write(place.at("src/c2/new.jpg"), "new").unwrap();
+    pack_as(&place, "pack", &PackOptions { format: None, ..small() }).unwrap();
+    whole(&place.at("pack"));
+    let opened = Pack::open(place.at("pack")).unwrap();
+    assert_eq!(opened.stream().unwrap().unwrap().order().unwrap(), Order::Shuffled(5));
+    assert!(first.iter().all(|tar| tar.exists()), "the files of the version before stay");
+    let error = pack_as(&place, "pack", &PackOptions { format: Some(Format::Shard), ..small() }).unwrap_err();
+    assert!(error.to_string().contains("is a pack of tar files, not shard"), "{error}");
+    pack_as(&place, "shards", &small()).unwrap();
+    let error = pack_as(&place, "shards", &tar(Order::Key)).unwrap_err();
+    assert!(error.to_string().contains("is a pack of shard files, not tar"), "{error}");
+    let compressed = PackOptions { compression: packhorse_shard::Compression::Zstd(3), ..tar(Order::Key) };
+    let error = pack_as(&place, "zstd", &compressed).unwrap_err();
+    assert!(error.to_string().contains("are stored as they are"), "{error}");
+    let mode = fs::metadata(&first[0]).unwrap().permissions().mode();
+    assert_eq!(mode & 0o444, 0o444, "others can read them");
+}
+
+#[test]
+fn a_run_that_is_interrupted_anywhere_leaves_the_old_version_and_ends_with_the_same_bytes() {
+    let few = images().into_iter().filter(|(_, bytes)| bytes.len() < 600).take(16);
+    let place = Place::new(&few.collect());
+    let with =
+        |recorder: &Recorder| PackOptions { storage: Arc::new(recorder.clone()), ..tar(Order::Shuffled(0)) };
+    let recorder = Recorder::new();
+    pack_as(&place, "clean", &with(&recorder)).unwrap();
+    let clean = bytes(&place.at("clean"));
+    super::faults::in_order(&recorder.ops(), &place.at("clean"));
+    let steps = recorder.ops().len();
+    for at in 0..steps {
+        let recorder = Recorder::failing_at(at);
+        pack_as(&place, "pack", &with(&recorder)).unwrap_err();
+        let manifest = |op: &Op| matches!(op, Op::Rename(_, to) if to.ends_with("dataset.phm"));
+        assert_eq!(recorder.ops().iter().any(manifest), place.at("pack/dataset.phm").exists(), "step {at}");
+        pack_as(&place, "pack", &tar(Order::Shuffled(0))).unwrap();
+        assert!(bytes(&place.at("pack")) == clean, "step {at}");
+        fs::remove_dir_all(place.at("pack")).unwrap();
+        // What it left is no obstacle to another source, and none of it stays.
+        let recorder = Recorder::failing_at(at);
+        pack_as(&place, "pack", &with(&recorder)).unwrap_err();
+        if !place.at("pack/dataset.phm").exists() {
+            let other = Place::new(&[(b"x/1.jpg".to_vec(), vec![1])].into());
+            pack(&other.source(), place.at("pack"), &tar(Order::Key), &()).unwrap();
+            whole(&place.at("pack"));
+        }
+        fs::remove_dir_all(place.at("pack")).unwrap();
+    }
+    assert!(steps > 20, "{steps}");
+}
+
+#[test]
+fn a_file_that_is_larger_than_the_limit_has_a_tar_of_its_own() {
+    let place = Place::new(&images());
+    let options = PackOptions { cut: CutRule::of_size(1 << 16), ..tar(Order::Key) };
+    pack_as(&place, "pack", &options).unwrap();
+    let lens: Vec<_> = tars(&place.at("pack")).iter().map(|tar| fs::metadata(tar).unwrap().len()).collect();
+    assert!(lens.iter().filter(|len| **len > (1 << 16) + 1024).count() == 1, "{lens:?}");
+}
