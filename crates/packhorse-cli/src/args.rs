@@ -151,11 +151,11 @@ pub(crate) struct SourceArgs {
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Container")]
 pub(crate) struct Target {
-    /// The container: packhorse's own shards, or tars by WebDataset's convention, which other tools read without packhorse
+    /// The container: packhorse's own shards, or files that other tools read without packhorse
     /// [default: shard, or that of the pack]
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) container: Option<ContainerName>,
-    /// The order of the samples in the files of a tar: that of their keys (`key`), or by a hash of key and seed (`shuffled:SEED`),
+    /// The order of the samples in tars and TFRecords: that of their keys (`key`), or by a hash of key and seed (`shuffled:SEED`),
     /// since such files are read from beginning to end [default: shuffled:0, or as the pack has it]
     #[arg(long, value_name = "ORDER", value_parser = order)]
     pub(crate) order: Option<Order>,
@@ -171,6 +171,8 @@ pub(crate) enum ContainerName {
     Shard,
     /// Tar files by the convention of WebDataset
     Tar,
+    /// TFRecord files of tf.train.Example
+    Tfrecord,
 }
 
 #[derive(Args, Clone, Copy)]

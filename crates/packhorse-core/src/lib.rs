@@ -27,7 +27,7 @@ pub use index::{
 pub use key::{Key, KeyError, KeyGuard, KeyRef};
 pub use regular::{open_regular, read_regular};
 pub use storage::{AtomicFile, Disk, Storage, StorageFile, write_all_vectored};
-pub use stream::{Stream, StreamField, StreamSample};
+pub use stream::{ImageFacts, Stream, StreamField, StreamSample};
 pub use text::{decode_text, encode_text, path_text};
 pub use tree::{TreeHasher, attribute_leaf, sample_leaf};
 pub use value::{ATTRIBUTE_NAME, Attributes, Value, ValueKind, check_attribute_name};

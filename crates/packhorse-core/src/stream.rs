@@ -60,4 +60,17 @@ pub struct StreamField<'a> {
     pub size: u64,
     /// CRC-32C of the payload.
     pub crc32c: u32,
+    /// What the first bytes of the payload show, where they are those of an image.
+    pub image: Option<ImageFacts>,
+}
+
+/// What an image's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageFacts {
+    /// The format, in small letters.
+    pub format: &'static str,
+    /// Pixels in a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
 }

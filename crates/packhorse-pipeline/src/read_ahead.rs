@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use packhorse_core::DATA;
+use packhorse_core::{DATA, ImageFacts};
 use packhorse_image::{Finding, Format};
 use packhorse_source::{Entry, Failure, FileRef, Source};
 use rayon::Scope;
@@ -36,6 +36,13 @@ pub(crate) struct Batch {
 pub(crate) struct Look {
     pub(crate) findings: Vec<Finding>,
     pub(crate) compressible: bool,
+    pub(crate) image: Option<ImageFacts>,
+}
+
+/// Returns what the first bytes of an image say; those of a file of any length are enough or are not.
+pub(crate) fn image_facts(head: &[u8]) -> Option<ImageFacts> {
+    let facts = packhorse_image::facts(&head[..head.len().min(packhorse_image::HEAD)])?;
+    Some(ImageFacts { format: facts.format.as_str(), width: facts.width, height: facts.height })
 }
 
 impl Look {
@@ -52,7 +59,7 @@ impl Look {
             Format::JpegXl,
         ];
         let compressible = !inspection.format.is_some_and(|format| compressed.contains(&format));
-        Self { findings: inspection.findings, compressible }
+        Self { findings: inspection.findings, compressible, image: image_facts(head) }
     }
 
     fn of(entry: &Entry, file: FileRef<'_>, bytes: &[u8]) -> Self {

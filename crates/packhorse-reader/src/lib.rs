@@ -12,6 +12,7 @@ use packhorse_core::{Container, Stream};
 use packhorse_manifest::ManifestError;
 use packhorse_shard::{Compression, Shard};
 use packhorse_tar::{Names, Tar};
+use packhorse_tfrecord::TfRecord;
 
 pub use pack::{Iter, MAX_MANIFEST, Pack};
 pub use plain::{PlainSegment, Tables};
@@ -19,9 +20,10 @@ pub use segment::{Sample, Segment};
 pub use stream::{EXTENTS, StreamFiles, stream_folder};
 
 /// The containers that packs come in.
-pub static CONTAINERS: [ContainerKind; 2] = [
+pub static CONTAINERS: [ContainerKind; 3] = [
     ContainerKind::Segments(&Shard { compression: Compression::None }),
     ContainerKind::Stream(&Tar { names: Names::Keys }),
+    ContainerKind::Stream(&TfRecord),
 ];
 
 /// A container, by how its files hold samples.

@@ -23,7 +23,7 @@ fn pieces(tar: Tar, made: &Made<'_>) -> Result<Vec<Vec<u8>>, String> {
     let fields: Vec<_> = made
         .fields
         .iter()
-        .map(|(name, bytes)| StreamField { name, size: bytes.len() as u64, crc32c: 0 })
+        .map(|(name, bytes)| StreamField { name, size: bytes.len() as u64, crc32c: 0, image: None })
         .collect();
     let names: Vec<String> = made.attributes.iter().map(|(name, _)| (*name).to_owned()).collect();
     let values: Vec<Value> = made.attributes.iter().map(|(_, value)| value.clone()).collect();
@@ -133,7 +133,7 @@ fn names_of_any_length_and_bytes_are_read_back() {
 #[test]
 fn a_size_beyond_octal_is_in_a_pax_header() {
     for (size, len) in [((1 << 33) - 1, 512), (1 << 33, 1536)] {
-        let fields = [StreamField { name: DATA, size, crc32c: 0 }];
+        let fields = [StreamField { name: DATA, size, crc32c: 0, image: None }];
         let attributes = Attributes { names: &[], values: &[] };
         let key = KeyRef::new(b"a.bin").unwrap();
         let sample = StreamSample { key, fields: &fields, attributes: &attributes, label: None };

@@ -20,6 +20,7 @@ pub use packhorse_source::{
     Report, Rules, Source, SourceFormat, SourceOptions, Splits, Stamp, Tally, Tree,
 };
 pub use packhorse_tar::{Names, Tar};
+pub use packhorse_tfrecord::TfRecord;
 
 /// The errors of each part, for callers who tell them apart.
 pub mod errors {

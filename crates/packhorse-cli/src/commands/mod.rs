@@ -15,7 +15,7 @@ use anyhow::Result;
 use packhorse::errors::SourceError;
 use packhorse::{
     Error, Format, KeyStyle, Labels, Links, Names, Order, Pack, Source, SourceFormat, SourceOptions, Splits,
-    Tar,
+    Stream, Tar, TfRecord,
 };
 
 use crate::args::{self, SourceArgs};
@@ -106,25 +106,27 @@ fn of_attributes(src: &Path, pack: &Path) -> SourceOptions {
 fn format(target: &args::Target, out: &Path) -> Result<Option<Format>> {
     let refuse =
         |what: &str, hint: &str| Err(Error::Refused { what: what.to_owned(), hint: hint.to_owned() }.into());
-    let for_tar = target.order.is_some() || target.safe_names;
-    match target.container {
-        Some(args::ContainerName::Shard) | None if for_tar => {
-            refuse("--order and --safe-names are for tars", "add --container tar")
-        }
-        None => Ok(None),
-        Some(args::ContainerName::Shard) => Ok(Some(Format::Shard)),
-        Some(args::ContainerName::Tar) => {
-            // A new version is written as the one before.
-            let before = Pack::open(out).ok().and_then(|pack| {
-                let files = pack.stream().ok()??;
-                Some((files.order().ok()?, files.options().ok()?))
-            });
+    let Some(name) = target.container.filter(|name| *name != args::ContainerName::Shard) else {
+        return match (target.order, target.safe_names) {
+            (None, false) => Ok(target.container.map(|_| Format::Shard)),
+            _ => refuse("--order and --safe-names are not for shards", "add --container tar"),
+        };
+    };
+    // A new version is written as the one before.
+    let before = Pack::open(out).ok().and_then(|pack| {
+        let files = pack.stream().ok()??;
+        Some((files.order().ok()?, files.options().ok()?))
+    });
+    let order = target.order.or(before.map(|(order, _)| order)).unwrap_or(Order::Shuffled(0));
+    let stream: Arc<dyn Stream> = match name {
+        args::ContainerName::Tar => {
             let safe = target.safe_names || before.is_some_and(|(_, options)| options == 1);
-            let names = if safe { Names::Safe } else { Names::Keys };
-            let order = target.order.or(before.map(|(order, _)| order)).unwrap_or(Order::Shuffled(0));
-            Ok(Some(Format::Stream { stream: Arc::new(Tar { names }), order }))
+            Arc::new(Tar { names: if safe { Names::Safe } else { Names::Keys } })
         }
-    }
+        _ if target.safe_names => return refuse("--safe-names is for tars", "TFRecords take any key"),
+        _ => Arc::new(TfRecord),
+    };
+    Ok(Some(Format::Stream { stream, order }))
 }
 
 fn open(path: &Path, options: &SourceOptions, pack: &Path) -> Result<Box<dyn Source>> {

@@ -196,6 +196,7 @@ fn a_pack_of_tars_is_made_read_and_converted() {
         ("pack src q --container shard --safe-names", "add --container tar"),
         ("pack src q --container tar --order random", "key, or shuffled:SEED with a number"),
         ("pack src q --container tar --compress auto", "choose shards"),
+        ("pack src q --container tfrecord --safe-names", "--safe-names is for tars"),
         ("repair t --source src", "t is a pack of tar files"),
     ] {
         sealed.run(&line.split(' ').collect::<Vec<_>>()).says(2, &[], &[why]);

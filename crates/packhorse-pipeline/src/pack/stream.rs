@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use packhorse_core::{
-    Attributes, Codec, Digest, Extent, ExtentTableBuilder, FieldRow, IndexBuilder, Order, Sha256, Stream,
-    StreamField, StreamFile, StreamSample,
+    Attributes, Codec, Digest, Extent, ExtentTableBuilder, FieldRow, ImageFacts, IndexBuilder, Order, Sha256,
+    Stream, StreamField, StreamFile, StreamSample,
 };
 use packhorse_manifest::{AttributesBuilder, Detail, Lock, LockLine, Segment, attributes_path, index_path};
 use packhorse_reader::{EXTENTS, stream_folder};
@@ -127,7 +127,7 @@ impl<'a> StreamRun<'a> {
         let (mut rows, mut unfit, mut fields) = (Vec::new(), Unreadable::new(), 0);
         let mut names: HashSet<Digest> = HashSet::new();
         self.plan.each_row(&mut |at, entry| {
-            let zeros = vec![0; entry.files().count()];
+            let zeros = vec![(0, None); entry.files().count()];
             let framed = self.frame(&entry, &zeros);
             let has_fields = matches!(entry.payload, packhorse_source::Payload::Fields(_));
             let name = Digest::of(&self.target.stream.reading_name(entry.key.as_ref(), has_fields));
@@ -156,13 +156,18 @@ impl<'a> StreamRun<'a> {
         Ok((rows, unfit))
     }
 
-    /// Returns the bytes around the payloads of a sample.
-    fn frame(&self, entry: &Entry, crcs: &[u32]) -> Result<Vec<Vec<u8>>, String> {
+    /// Returns the bytes around the payloads of a sample, of which `seen` are the checksums and what their first bytes show.
+    fn frame(&self, entry: &Entry, seen: &[(u32, Option<ImageFacts>)]) -> Result<Vec<Vec<u8>>, String> {
         let source = self.writing.source;
         let fields: Vec<_> = entry
             .files()
-            .zip(crcs)
-            .map(|(file, crc)| StreamField { name: file.field, size: file.blob.size, crc32c: *crc })
+            .zip(seen)
+            .map(|(file, &(crc32c, image))| StreamField {
+                name: file.field,
+                size: file.blob.size,
+                crc32c,
+                image,
+            })
             .collect();
         let class = source.attributes().iter().position(|name| name == "class");
         let class = class.and_then(|at| entry.values.get(at)).and_then(|value| value.as_string());
@@ -394,14 +399,15 @@ impl<'j> FileJob<'j, '_> {
         let mut frames = Vec::with_capacity(batch.entries.len());
         for entry in &batch.entries {
             let payloads: Vec<&[u8]> = payloads.by_ref().take(entry.files().count()).collect();
-            let crcs: Vec<u32> = payloads.iter().map(|payload| crc32c::crc32c(payload)).collect();
-            for (file, look) in entry.files().zip(looks.by_ref()) {
+            let mut seen = Vec::with_capacity(payloads.len());
+            for ((file, payload), look) in entry.files().zip(&payloads).zip(looks.by_ref()) {
                 note(findings, entry, file, &look.findings);
+                seen.push((crc32c::crc32c(payload), look.image));
             }
-            let pieces = self.pieces(entry, &crcs)?;
+            let pieces = self.pieces(entry, &seen)?;
             let rank = ranks.next().copied().unwrap_or_default();
             let mut places = Vec::with_capacity(payloads.len());
-            for ((piece, payload), crc) in pieces.iter().zip(&payloads).zip(crcs) {
+            for ((piece, payload), (crc, _)) in pieces.iter().zip(&payloads).zip(seen) {
                 out.hasher.file(piece);
                 out.offset += piece.len() as u64;
                 out.hasher.both(payload);
@@ -425,9 +431,9 @@ impl<'j> FileJob<'j, '_> {
         Ok(out.file.write(&mut slices)?)
     }
 
-    fn pieces(&self, entry: &Entry, crcs: &[u32]) -> Result<Vec<Vec<u8>>> {
+    fn pieces(&self, entry: &Entry, seen: &[(u32, Option<ImageFacts>)]) -> Result<Vec<Vec<u8>>> {
         // It fitted when the plan was gone through.
-        self.run.frame(entry, crcs).map_err(|what| Error::refused(format!("{}: {what}", entry.key), ""))
+        self.run.frame(entry, seen).map_err(|what| Error::refused(format!("{}: {what}", entry.key), ""))
     }
 
     fn place(&self, offset: u64, size: u64, crc32c: u32, sha256: Digest) -> Place {
@@ -444,14 +450,19 @@ impl<'j> FileJob<'j, '_> {
         findings: &mut Findings,
     ) -> Result<Result<(), Failure>> {
         let Writing { source, progress, .. } = self.run.writing;
-        let mut crcs = vec![0; entry.files().count()];
-        let pieces = self.pieces(entry, &crcs)?;
-        let mut places = Vec::new();
-        for (i, file) in entry.files().enumerate() {
+        let mut seen = Vec::new();
+        for file in entry.files() {
             match Look::take(source, entry, file) {
-                Ok(look) => note(findings, entry, file, &look.findings),
+                Ok(look) => {
+                    note(findings, entry, file, &look.findings);
+                    seen.push((0, look.image));
+                }
                 Err(failure) => return Ok(Err(failure)),
             }
+        }
+        let pieces = self.pieces(entry, &seen)?;
+        let mut places = Vec::new();
+        for (i, file) in entry.files().enumerate() {
             out.plain(&pieces[i])?;
             let start = out.offset;
             let mut from = match source.open(file) {
@@ -467,7 +478,7 @@ impl<'j> FileJob<'j, '_> {
                     Err(error) => return Ok(Err(source.failure(file, error.to_string()))),
                 };
                 let bytes = &buffer[..read];
-                crcs[i] = crc32c::crc32c_append(crcs[i], bytes);
+                seen[i].0 = crc32c::crc32c_append(seen[i].0, bytes);
                 out.hasher.both(bytes);
                 out.offset += read as u64;
                 out.file.write(&mut [IoSlice::new(bytes)])?;
@@ -478,10 +489,10 @@ impl<'j> FileJob<'j, '_> {
                 return Ok(Err(source.failure(file, what)));
             }
             let sha256 = out.hasher.finish_record();
-            places.push(self.place(start, found, crcs[i], sha256));
+            places.push(self.place(start, found, seen[i].0, sha256));
         }
         // Only now is the checksum of the payloads known.
-        let pieces = self.pieces(entry, &crcs)?;
+        let pieces = self.pieces(entry, &seen)?;
         out.plain(pieces.last().map_or(&[], Vec::as_slice))?;
         self.places.put(self.rows[rank as usize].first_field, &places)?;
         progress.advance(1, entry.size());

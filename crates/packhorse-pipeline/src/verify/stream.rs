@@ -1,7 +1,11 @@
+use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use packhorse_core::{Attributes, Digest, Sha256, Stream, StreamField, StreamSample, open_regular};
+use packhorse_core::{
+    Attributes, Digest, Extent, ImageFacts, Sha256, Stream, StreamField, StreamSample, open_regular,
+};
 use packhorse_reader::{ContainerKind, Pack, StreamFiles};
 use rayon::ThreadPool;
 use sha2::Digest as _;
@@ -9,6 +13,7 @@ use sha2::Digest as _;
 use super::{Fault, FaultKind, Faults};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
+use crate::read_ahead::image_facts;
 use crate::schedule::heaviest_first;
 
 /// What the files of a stream are.
@@ -157,7 +162,7 @@ impl Job<'_> {
     }
 
     /// Compares one sample; returns the bytes of its payload.
-    fn sample(&mut self, rank: u64, from: &mut impl Read) -> Result<u64, Stopped> {
+    fn sample(&mut self, rank: u64, from: &mut BufReader<File>) -> Result<u64, Stopped> {
         let sample = self.pack.get(rank)?;
         let (key, fields) = (sample.key()?, sample.fields()?);
         let (names, values): (Vec<_>, Vec<_>) = self.pack.attributes(rank)?.into_iter().unzip();
@@ -168,8 +173,11 @@ impl Job<'_> {
         let framed: Vec<_> = fields
             .iter()
             .zip(&extents)
-            .map(|(field, extent)| StreamField { name: field.name, size: field.size, crc32c: extent.crc32c })
-            .collect();
+            .map(|(field, extent)| {
+                let image = image_at(from.get_ref(), extent)?;
+                Ok(StreamField { name: field.name, size: field.size, crc32c: extent.crc32c, image })
+            })
+            .collect::<io::Result<_>>()?;
         let attributes = Attributes { names: &names, values: &values };
         let label = self.pack.label(rank)?;
         let pieces =
@@ -221,6 +229,13 @@ impl Job<'_> {
         self.at += expected.len() as u64;
         Ok(())
     }
+}
+
+/// Looks at the first bytes of a payload.
+fn image_at(file: &File, extent: &Extent) -> io::Result<Option<ImageFacts>> {
+    let mut head = vec![0; extent.stored.min(packhorse_image::HEAD as u64) as usize];
+    file.read_exact_at(&mut head, extent.offset)?;
+    Ok(image_facts(&head))
 }
 
 fn digests(from: &mut impl Read) -> io::Result<(Digest, u32)> {

@@ -15,12 +15,17 @@ use packhorse_reader::Pack;
 use packhorse_source::{SourceOptions, open};
 use packhorse_tar::{Names, Tar};
 use packhorse_testkit::{Content, Op, Recorder, flip, read};
+use packhorse_tfrecord::TfRecord;
 
 use super::{Place, bytes, small};
 
 fn tar(order: Order) -> PackOptions {
     let stream = Arc::new(Tar { names: Names::Keys });
     PackOptions { format: Some(Format::Stream { stream, order }), ..small() }
+}
+
+fn tfrecord(order: Order) -> PackOptions {
+    PackOptions { format: Some(Format::Stream { stream: Arc::new(TfRecord), order }), ..small() }
 }
 
 /// Files with names of images and sizes around those of blocks, one of which is streamed.
@@ -54,12 +59,14 @@ fn whole(pack: &Path) {
     assert!(check_manifest(pack).unwrap().faults.is_empty());
 }
 
+/// The files of a pack's container.
 fn tars(pack: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<_> = fs::read_dir(pack.join("tar"))
+    let folder = ["tar", "tfrecord"].into_iter().map(|name| pack.join(name)).find(|folder| folder.exists());
+    let mut files: Vec<_> = fs::read_dir(folder.unwrap())
         .unwrap()
         .flat_map(|version| fs::read_dir(version.unwrap().path()).unwrap())
         .map(|file| file.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|end| end == "tar"))
+        .filter(|path| path.extension().is_some_and(|end| end == "tar" || end == "tfrecord"))
         .collect();
     files.sort();
     files
@@ -69,10 +76,13 @@ fn tars(pack: &Path) -> Vec<PathBuf> {
 fn a_tar_pack_holds_what_a_shard_pack_holds() {
     let place = Place::new(&images());
     pack_as(&place, "shards", &small()).unwrap();
-    for (out, order) in
-        [("keys", Order::Key), ("shuffled", Order::Shuffled(0)), ("other", Order::Shuffled(1))]
-    {
-        let report = pack_as(&place, out, &tar(order)).unwrap();
+    for (out, options) in [
+        ("keys", tar(Order::Key)),
+        ("shuffled", tar(Order::Shuffled(0))),
+        ("other", tar(Order::Shuffled(1))),
+        ("records", tfrecord(Order::Shuffled(0))),
+    ] {
+        let report = pack_as(&place, out, &options).unwrap();
         assert!(report.new_version && report.samples == 91);
         let at = place.at(out);
         whole(&at);
@@ -92,7 +102,7 @@ fn a_tar_pack_holds_what_a_shard_pack_holds() {
         assert_eq!(stat.stored, tars(&at).iter().map(|tar| fs::metadata(tar).unwrap().len()).sum::<u64>());
         assert!(tars(&at).len() > 3);
         // Any thread count, and again from the tars themselves.
-        let one = PackOptions { threads: 1, ..tar(order) };
+        let one = PackOptions { threads: 1, ..options };
         pack(&PackSource::open(&at).unwrap(), place.at(&format!("{out}.again")), &one, &()).unwrap();
         assert!(bytes(&place.at(&format!("{out}.again"))) == bytes(&at));
         let shards = PackOptions { format: Some(Format::Shard), ..small() };
@@ -150,8 +160,17 @@ fn other_tools_read_the_same_samples_with_their_classes() {
 
 #[test]
 fn every_byte_of_a_tar_pack_is_checked() {
+    every_byte_is_checked(&tar(Order::Shuffled(3)), "tar");
+}
+
+#[test]
+fn every_byte_of_a_tfrecord_pack_is_checked() {
+    every_byte_is_checked(&tfrecord(Order::Key), "tfrecord");
+}
+
+fn every_byte_is_checked(options: &PackOptions, name: &str) {
     let place = Place::new(&images().into_iter().filter(|(_, bytes)| bytes.len() < 600).take(24).collect());
-    pack_as(&place, "pack", &tar(Order::Shuffled(3))).unwrap();
+    pack_as(&place, "pack", options).unwrap();
     let at = place.at("pack");
     let files: Vec<PathBuf> =
         read(&at, &["derived"]).into_keys().map(|name| at.join(String::from_utf8(name).unwrap())).collect();
@@ -180,22 +199,29 @@ fn every_byte_of_a_tar_pack_is_checked() {
     assert!(faults().is_empty());
 
     let victim = &tars(&at)[1];
-    let key = String::from_utf8_lossy(&fs::read(victim).unwrap()[..20]).trim_end_matches('\0').to_owned();
-    flip(victim, 8 * 512 + 3);
+    let opened = Pack::open(&at).unwrap();
+    // The sample whose payload is the first in the file.
+    let files = opened.stream().unwrap().unwrap();
+    let first = |rank: u64| {
+        files.extent(rank).map(|(file, extent)| (file != 1, extent.stored == 0, extent.offset)).unwrap()
+    };
+    let rank = (0..opened.len()).min_by_key(|rank| first(*rank)).unwrap();
+    let key = opened.key(rank).unwrap().to_string();
+    flip(victim, 8 * first(rank).2 + 3);
     let found = faults();
-    let fault = &found.first[0];
-    assert_eq!(fault.key.as_ref().map(ToString::to_string), Some(key.clone()), "{found:?}");
-    assert!(fault.path.as_deref() == Some(victim.as_path()), "{found:?}");
+    let named = found.first.iter().find(|fault| fault.path.as_deref() == Some(victim.as_path())).unwrap();
+    assert_eq!(named.key.as_ref().map(ToString::to_string), Some(key.clone()), "{found:?}");
     // A checked read names it as well.
-    let source = PackSource::open(&at).unwrap();
-    let error = pack(&source, place.at("copy"), &tar(Order::Key), &()).unwrap_err().to_string();
+    let error = pack(&PackSource::open(&at).unwrap(), place.at("copy"), &tar(Order::Key), &())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains(&key) && error.contains("CRC-32C"), "{error}");
     for refused in [
         repair(&place.source(), &at, &Default::default(), &()).map(drop),
         rebuild_manifest(&at, &Default::default(), &()).map(drop),
     ] {
         let error = refused.unwrap_err();
-        assert!(error.to_string().contains("is a pack of tar files"), "{error}");
+        assert!(error.to_string().contains(&format!("is a pack of {name} files")), "{error}");
     }
 }
 
