@@ -49,7 +49,7 @@ struct IntList {
 
 fn masked(bytes: &[u8]) -> u32 {
     let crc = crc32c::crc32c(bytes);
-    ((crc >> 15) | (crc << 17)).wrapping_add(0xa282_ead8)
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 /// Splits records, whose checksums must be right.
