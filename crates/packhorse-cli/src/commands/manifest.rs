@@ -10,8 +10,8 @@ use crate::args::{Format, Manifest, ManifestCheck, ManifestRebuild};
 use crate::print::{self, Shown, counted};
 
 /// What to say where nothing confirms the numbers of classes.
-pub(super) const ASSUMED_NUMBERS: &str = "note: nothing in the pack says how its classes were numbered: check them with `packhorse stat`; \
-     other numbers need --classes FILE, without the dataset.phm that was made\n";
+pub(super) const ASSUMED_NUMBERS: &str = "note: nothing in the pack says which manifest was published. The numbers of classes, which `packhorse stat` prints, and lines \
+    for samples are those of a first pack: where they were others, move dataset.phm away and give --classes FILE and --detail\n";
 
 pub(crate) fn run(args: &Manifest) -> Result<ExitCode> {
     match args {

@@ -79,6 +79,9 @@ fn report_text(report: &RepairReport) -> String {
             counted(report.unmended.len() as u64, "fault"),
         ),
     };
+    if report.earlier_versions {
+        out += "not looked at: files that only earlier versions need\n";
+    }
     out
 }
 
@@ -123,6 +126,7 @@ fn report_json(report: &RepairReport, seconds: f64) -> serde_json::Value {
         "unmended": unmended,
         "removed": paths(&report.removed),
         "extra": paths(&report.extra),
+        "earlier_versions": report.earlier_versions,
         "assumed_numbers": report.assumed_numbers,
         "bytes_read": report.read,
         "seconds": seconds,

@@ -257,11 +257,11 @@ impl Repair<'_> {
         segments: usize,
         scan: Option<Report>,
     ) -> Result<RepairReport> {
-        let mut extra = Vec::new();
+        let (mut extra, mut earlier_versions) = (Vec::new(), false);
         // A pack of which no container file is left cannot be opened.
         if let (Some(_), Ok(pack)) = (manifest, Pack::open(self.pack)) {
             let mut faults = Faults::default();
-            extra_files(&pack, &mut faults)?;
+            earlier_versions = extra_files(&pack, &mut faults)?;
             for fault in faults.first {
                 let path = fault.path.unwrap_or_default();
                 let path = path.strip_prefix(self.pack).unwrap_or(&path).to_owned();
@@ -283,6 +283,7 @@ impl Repair<'_> {
             unmended,
             removed: self.removed.into_inner().unwrap_or_default(),
             extra,
+            earlier_versions,
             assumed_numbers: false,
             read: self.read.load(Ordering::Relaxed),
             scan,

@@ -21,7 +21,10 @@ pub struct RepairReport {
     pub removed: Vec<PathBuf>,
     /// Files that no version knows; they stay.
     pub extra: Vec<PathBuf>,
-    /// Whether the manifest was made again and nothing but the options says how its classes are numbered.
+    /// Whether there are earlier versions: files that only those need are not looked at.
+    pub earlier_versions: bool,
+    /// Whether the manifest was made again and nothing but the options says how its classes are numbered, and whether it
+    /// has a line for each sample.
     pub assumed_numbers: bool,
     /// Bytes of payload that were read from the source.
     pub read: u64,
