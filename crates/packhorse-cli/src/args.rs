@@ -20,6 +20,7 @@ pub(crate) enum Command {
     Verify(Verify),
     Repair(Repair),
     Convert(Convert),
+    Index(Index),
     Unpack(Unpack),
     Ls(Ls),
     Cat(Cat),
@@ -322,6 +323,38 @@ pub(crate) struct Convert {
     pub(crate) detail: Option<Detail>,
     #[command(flatten)]
     pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Make a pack of tars where they are, without copying them
+///
+/// The tars, which any program may have written, are read once. The pack then has a manifest, an index and a table of places, and finds each sample in them:
+/// random access, verify, stat, convert and unpack work as on any pack. The tars must stay where they are from the pack, and as they are: `verify`
+/// and reads notice where they are not.
+#[derive(Args)]
+pub(crate) struct Index {
+    /// The tar; several as 'shard-{000..041}.tar', in quotes
+    pub(crate) src: PathBuf,
+    /// The pack to make
+    pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// Number the classes as this file says: a name a line, from 0 on, or a JSON object or array of names
+    #[arg(long, value_name = "FILE")]
+    pub(crate) classes: Option<PathBuf>,
+    /// What to do about a member that cannot be read; skipped ones are listed, and the exit code is 1
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    pub(crate) on_error: OnError,
+    /// Threads that hash; others read ahead [default: the processors allowed]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+    /// Size of a segment of the index, such as 64MiB; 4KiB to 1TiB [default: 256MiB, or that of the pack]
+    #[arg(long, value_name = "SIZE", value_parser = shard_size)]
+    pub(crate) shard_size: Option<CutRule>,
+    /// Whether the manifest has a line for each sample [default: samples for a pack of up to 10,000, or as the pack has it]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) detail: Option<Detail>,
     #[command(flatten)]
     pub(crate) output: Output,
 }

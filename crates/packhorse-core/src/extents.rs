@@ -12,12 +12,14 @@ pub enum Order {
     Key,
     /// By a hash of key and seed.
     Shuffled(u64),
+    /// As they were found in files that packhorse did not write, which lie outside the pack.
+    Found,
 }
 
 /// One of the files that hold the samples of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamFile {
-    /// Its name.
+    /// Its name; of a file outside the pack ([`Order::Found`]) the path from the pack's folder.
     pub name: String,
     /// Its length in bytes.
     pub len: u64,
@@ -63,6 +65,7 @@ impl ExtentTableBuilder {
         let (kind, seed) = match order {
             Order::Key => (0u32, 0),
             Order::Shuffled(seed) => (1, seed),
+            Order::Found => (2, 0),
         };
         let body = [&self.segments[..], &self.extents, &names];
         let body_crc = body.iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part));
@@ -176,6 +179,7 @@ impl<'a> ExtentTable<'a> {
         match (fields.u32(68)?, fields.u64(72)?) {
             (0, 0) => Ok(Order::Key),
             (1, seed) => Ok(Order::Shuffled(seed)),
+            (2, 0) => Ok(Order::Found),
             _ => Err(Malformed::new(68, "no order that is known")),
         }
     }
@@ -240,7 +244,9 @@ impl<'a> ExtentTable<'a> {
             let (len, sha256) = (fields.u64(at)?, Digest(fields.array(at + 8)?));
             let name_len = u64::from(fields.u16(at + 40)?);
             let name = std::str::from_utf8(fields.bytes(at + 42, name_len)?);
-            let plain = |name: &&str| !matches!(*name, "" | "." | "..") && !name.contains(['/', '\0']);
+            let inside = self.order()? != Order::Found;
+            let banned: &[char] = if inside { &['\0', '/'] } else { &['\0'] };
+            let plain = |name: &&str| !matches!(*name, "" | "." | "..") && !name.contains(banned);
             let name = name.ok().filter(plain).ok_or_else(|| Malformed::new(at + 42, "no name of a file"))?;
             files.push(StreamFile { name: name.to_owned(), len, sha256 });
             at += 42 + name_len;

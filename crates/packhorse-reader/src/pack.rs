@@ -2,7 +2,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use packhorse_core::{Digest, Key, KeyRef, Value};
+use packhorse_core::{Digest, Key, KeyRef, Order, Value};
 use packhorse_manifest::{AttributesView, MANIFEST, Manifest, attributes_path, index_path};
 
 use crate::map::Map;
@@ -123,9 +123,12 @@ impl Pack {
                 lines.map(|line| Ok(container.find(&self.path, line.content)?)).collect()
             }
             ContainerKind::Stream(stream) => {
-                let folder = stream_folder(stream.name(), self.version());
-                let files = self.stream()?.map(|files| files.files()).unwrap_or_default();
-                Ok(files.iter().map(|file| folder.join(&file.name)).collect())
+                let Some(files) = self.stream()? else { return Ok(Vec::new()) };
+                let folder = match files.order()? {
+                    Order::Found => PathBuf::new(),
+                    _ => stream_folder(stream.name(), self.version()),
+                };
+                Ok(files.files().iter().map(|file| folder.join(&file.name)).collect())
             }
         }
     }

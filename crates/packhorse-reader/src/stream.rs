@@ -21,6 +21,8 @@ pub fn stream_folder(container: &str, version: Digest) -> PathBuf {
 #[derive(Debug)]
 pub struct StreamFiles {
     folder: PathBuf,
+    /// Where the names of files count from: the folder, or the pack where the files lie outside of it.
+    base: PathBuf,
     table: Map,
     counts: ExtentCounts,
     files: Vec<StreamFile>,
@@ -38,11 +40,12 @@ impl StreamFiles {
             if view.version()? != version {
                 return Err(Malformed::new(16, format!("is of version {}", view.version()?)));
             }
-            Ok((view.counts(), view.files()?))
+            Ok((view.counts(), view.files()?, view.order()?))
         };
-        let (counts, files) = read().map_err(|what| what.at(table.path()))?;
+        let (counts, files, order) = read().map_err(|what| what.at(table.path()))?;
         let (maps, handles) = files.iter().map(|_| (OnceLock::new(), OnceLock::new())).unzip();
-        Ok(Self { folder, table, counts, files, maps, handles })
+        let base = if order == Order::Found { pack.to_owned() } else { folder.clone() };
+        Ok(Self { folder, base, table, counts, files, maps, handles })
     }
 
     /// Returns the extent table.
@@ -85,7 +88,7 @@ impl StreamFiles {
 
     /// Returns where a file is.
     pub fn path(&self, file: u32) -> PathBuf {
-        self.folder.join(self.files.get(file as usize).map_or("", |file| &file.name))
+        self.base.join(self.files.get(file as usize).map_or("", |file| &file.name))
     }
 
     /// Returns the number of the first extent of a segment.

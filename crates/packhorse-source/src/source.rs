@@ -193,6 +193,12 @@ pub trait Source: Send + Sync {
     /// Fails where the file cannot be opened or is no longer what the scan found.
     fn open(&self, file: FileRef<'_>) -> Result<Box<dyn Read + Send + '_>, Failure>;
 
+    /// Returns the name of the container that a file of the source is, and the file, where payloads whose [`Place::file`] it is
+    /// lie in it as they are, at [`Place::at`]. Known after the scan.
+    fn in_place(&self, _file: u32) -> Option<(&'static str, &Path)> {
+        None
+    }
+
     /// Reads the first `head` and the last `tail` bytes of a file.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 pub(crate) mod convert;
 pub(crate) mod help;
+pub(crate) mod index;
 pub(crate) mod manifest;
 pub(crate) mod pack;
 pub(crate) mod read;

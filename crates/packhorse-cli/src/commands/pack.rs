@@ -21,10 +21,6 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
         );
     }
     check_places(&args.src, &args.out)?;
-    let on_error = match args.on_error {
-        args::OnError::Stop => OnError::Stop,
-        args::OnError::Skip => OnError::Skip,
-    };
     let source_options = source_options(&args.source, &args.src, &args.out)?;
     let source = open(&args.src, &source_options, &args.out)?;
     let mut options = PackOptions {
@@ -33,7 +29,7 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
         compression: args.compress,
         detail: args.detail.map(detail),
         classes: args.classes.as_deref().map(packhorse::read_classes).transpose()?,
-        on_error,
+        on_error: on_error(args.on_error),
         source: Some(source_options),
         ..PackOptions::default()
     };
@@ -61,18 +57,20 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
     match args.output.format {
         Format::Json => print::json(&report_json(&report, time.as_secs_f64()))?,
         Format::Text if args.output.quiet => {}
-        Format::Text => print::data(&report_text(&report, &source_words(args), time.as_secs_f64()))?,
+        Format::Text => {
+            print::data(&report_text(&report, &source_words(&args.src, &args.source), time.as_secs_f64()))?
+        }
     }
     Ok(code(&report.failures))
 }
 
 /// The source, and the options of it that a pack does not remember, for a command line.
-fn source_words(args: &Pack) -> String {
-    let mut source = word(&args.src);
-    if let Some(root) = &args.source.root {
+pub(super) fn source_words(src: &Path, options: &args::SourceArgs) -> String {
+    let mut source = word(src);
+    if let Some(root) = &options.root {
         source += &format!(" --root {}", word(root));
     }
-    if let Some(from) = args.source.from.and_then(|from| from.to_possible_value()) {
+    if let Some(from) = options.from.and_then(|from| from.to_possible_value()) {
         source += &format!(" --from {}", from.get_name());
     }
     source
@@ -95,6 +93,13 @@ fn looks_like_splits(src: &Path, options: &PackOptions) -> bool {
     labels_only && folders.len() > 1 && folders.iter().all(named)
 }
 
+pub(super) fn on_error(what: args::OnError) -> OnError {
+    match what {
+        args::OnError::Stop => OnError::Stop,
+        args::OnError::Skip => OnError::Skip,
+    }
+}
+
 pub(super) fn detail(detail: args::Detail) -> Detail {
     match detail {
         args::Detail::Segments => Detail::Segments,
@@ -102,7 +107,7 @@ pub(super) fn detail(detail: args::Detail) -> Detail {
     }
 }
 
-fn code(failures: &[Failure]) -> ExitCode {
+pub(super) fn code(failures: &[Failure]) -> ExitCode {
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 

@@ -191,7 +191,7 @@ fn a_pack_of_tars_is_made_read_and_converted() {
     sealed.run(&["convert", "t", "back", "-q"]).says(0, &[], &[]);
     assert!(bytes(&sealed, "back") == bytes(&sealed, "p"));
     for (line, why) in [
-        ("pack src p --container tar", "is a pack of shard files, not tar"),
+        ("pack src p --container tar", "is a pack of shard files, not of tar files"),
         ("pack src q --order key", "add --container tar"),
         ("pack src q --container shard --safe-names", "add --container tar"),
         ("pack src q --container tar --order random", "key, or shuffled:SEED with a number"),
@@ -201,6 +201,22 @@ fn a_pack_of_tars_is_made_read_and_converted() {
     ] {
         sealed.run(&line.split(' ').collect::<Vec<_>>()).says(2, &[], &[why]);
         assert!(!sealed.at("q").exists(), "{line}");
+    }
+    sealed.shell("cd src && tar cf ../a.tar *; gzip -k ../a.tar");
+    sealed.run(&["index", "a.tar", "i"]).says(
+        0,
+        &["packed 3 samples", "packhorse verify i --source a.tar"],
+        &[],
+    );
+    sealed.run(&["verify", "i"]).says(0, &["every byte is what was packed: 3 samples"], &[]);
+    assert_eq!(sealed.run(&["cat", "i", "cat/2.txt"]).out, "two");
+    assert!(fs::read(sealed.at("i/dataset.phm")).unwrap() == fs::read(sealed.at("p/dataset.phm")).unwrap());
+    for source in ["src", "a.tar.gz", "p"] {
+        sealed.run(&["index", source, "q"]).says(
+            2,
+            &[],
+            &["cannot be read where they are", "packhorse pack"],
+        );
     }
     fs::write(sealed.at("src/dog/x.y.txt"), "four").unwrap();
     sealed.run(&["pack", "src", "t"]).says(2, &[], &["src/dog/x.y.txt: has several dots", "--safe-names"]);

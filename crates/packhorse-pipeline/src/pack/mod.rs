@@ -1,7 +1,9 @@
+mod found;
 mod part;
 mod places;
 mod run;
 mod stream;
+mod tables;
 mod write;
 
 use std::collections::HashSet;
@@ -16,8 +18,10 @@ use packhorse_reader::{CONTAINERS, ContainerKind, EXTENTS, MAX_MANIFEST, Pack, s
 use packhorse_shard::{Compression, Shard};
 use packhorse_source::{Source, SourceOptions};
 
+use self::found::FoundRun;
 use self::run::{Done, Run};
-use self::stream::{StreamRun, Target, WrittenStream};
+use self::stream::{StreamRun, Target};
+use self::tables::WrittenStream;
 pub(crate) use self::write::{Write, Writing, WrittenSegment};
 use crate::classes::{Classes, number, remark};
 use crate::error::{Error, Result};
@@ -80,6 +84,11 @@ pub enum Format {
         /// The order of the samples in the files.
         order: Order,
     },
+    /// The files of the source itself, which packhorse did not write and does not copy.
+    InPlace {
+        /// The name of the container that they are.
+        container: &'static str,
+    },
 }
 
 impl Format {
@@ -88,6 +97,7 @@ impl Format {
         match self {
             Self::Shard => Shard::default().name(),
             Self::Stream { stream, .. } => stream.name(),
+            Self::InPlace { container } => container,
         }
     }
 
@@ -99,6 +109,10 @@ impl Format {
                 let opened = Pack::open(pack)?;
                 let Some(files) = opened.stream()? else { return Ok(Self::Shard) };
                 let (options, order) = (files.options()?, files.order()?);
+                if order == Order::Found {
+                    let there = Self::InPlace { container: stream.name() };
+                    return there.or_as_asked(pack, asked);
+                }
                 let stream = stream.with_options(options).ok_or_else(|| {
                     let what = format!("{} has options of a newer packhorse", path_text(files.folder()));
                     Error::refused(what, "use that")
@@ -108,14 +122,27 @@ impl Format {
             Some(ContainerKind::Segments(_)) => Some(Self::Shard),
             _ => None,
         };
-        match (there, asked) {
-            (Some(there), Some(asked)) if there.name() != asked.name() => Err(Error::refused(
-                format!("{} is a pack of {} files, not {}", path_text(pack), there.name(), asked.name()),
-                "another container is another pack: choose a new folder",
-            )),
-            (_, Some(asked)) => Ok(asked.clone()),
-            (there, None) => Ok(there.unwrap_or(Self::Shard)),
+        match there {
+            Some(there) => there.or_as_asked(pack, asked),
+            None => Ok(asked.cloned().unwrap_or(Self::Shard)),
         }
+    }
+
+    /// Returns this format of a pack that is there, or the one asked for where the two go together.
+    fn or_as_asked(self, pack: &Path, asked: Option<&Self>) -> Result<Self> {
+        let Some(asked) = asked else { return Ok(self) };
+        let in_place = |format: &Self| matches!(format, Self::InPlace { .. });
+        if self.name() == asked.name() && in_place(&self) == in_place(asked) {
+            return Ok(asked.clone());
+        }
+        let kind = |format: &Self| match in_place(format) {
+            true => format!("{} files that were indexed", format.name()),
+            false => format!("{} files", format.name()),
+        };
+        Err(Error::refused(
+            format!("{} is a pack of {}, not of {}", path_text(pack), kind(&self), kind(asked)),
+            "another container is another pack: choose a new folder",
+        ))
     }
 }
 
@@ -139,7 +166,7 @@ pub fn pack(
     let output = Output::take(out.as_ref())?;
     let old = output.old.as_ref().map(|(manifest, _)| manifest.clone());
     let format = Format::of(&output.path, options.format.as_ref())?;
-    if matches!(format, Format::Stream { .. }) && options.compression != Compression::None {
+    if !matches!(format, Format::Shard) && options.compression != Compression::None {
         let what = format!("records of {} files are stored as they are", format.name());
         return Err(Error::refused(what, "leave --compress out, or choose shards"));
     }
@@ -147,7 +174,8 @@ pub fn pack(
     let container = Shard { compression: options.compression };
     let mut plan = Plan::scan(source, Cuts::Rule(cut), &output.partial(), options.on_error, progress)?;
     let journal = Journal::open(&output.derived())?;
-    if journal.is_empty() && options.compression == Compression::None {
+    let copies = !matches!(format, Format::InPlace { .. });
+    if journal.is_empty() && options.compression == Compression::None && copies {
         check_room(&output.path, &output.path, plan.needed, files_needed(plan.segments.len() as u64))?;
     }
     let publisher = Publisher::new(&*options.storage, &output.path);
@@ -174,6 +202,13 @@ pub fn pack(
                 let journal = &run.journal;
                 let stream = StreamRun { writing, target, plan: &plan, classes: &classes, journal, threads };
                 stream.write(detail)?.map(Made::of_stream)
+            }
+            Format::InPlace { container } => {
+                let (writing, threads) = (run.writing.clone(), options.threads.max(1));
+                let (journal, pack, container) = (&run.journal, &*output.path, *container);
+                FoundRun { writing, container, plan: &plan, journal, pack, threads }
+                    .write(detail)?
+                    .map(Made::of_stream)
             }
         };
         match made {
@@ -276,14 +311,14 @@ fn remove_superseded(run: &Run<'_>, manifest: &Manifest, lock: &Lock, format: &F
             remove(&attributes_path(columns));
         }
     }
-    if let Format::Stream { stream, .. } = format {
+    if !matches!(format, Format::Shard) {
         let version = |manifest: &Manifest| Manifest::version(manifest.text().as_bytes());
         let named: HashSet<PathBuf> = history
             .iter()
             .chain([manifest])
-            .map(|manifest| run.pack.join(stream_folder(stream.name(), version(manifest))))
+            .map(|manifest| run.pack.join(stream_folder(format.name(), version(manifest))))
             .collect();
-        for folder in std::fs::read_dir(run.pack.join(stream.name())).into_iter().flatten().flatten() {
+        for folder in std::fs::read_dir(run.pack.join(format.name())).into_iter().flatten().flatten() {
             let folder = folder.path();
             // A run that ended before its manifest left one that is whole, and nobody's.
             if !named.contains(&folder) && folder.join(EXTENTS).is_file() {

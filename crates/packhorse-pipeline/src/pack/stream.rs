@@ -2,30 +2,28 @@
 
 use std::collections::HashSet;
 use std::io::{self, IoSlice, Read};
-use std::path::PathBuf;
 use std::sync::Mutex;
 
 use packhorse_core::{
-    Attributes, Codec, Digest, Extent, ExtentTableBuilder, FieldRow, ImageFacts, IndexBuilder, Order, Sha256,
-    Stream, StreamField, StreamFile, StreamSample,
+    Attributes, Codec, Digest, Extent, ImageFacts, Order, Sha256, Stream, StreamField, StreamFile,
+    StreamSample,
 };
-use packhorse_manifest::{AttributesBuilder, Detail, Lock, LockLine, Segment, attributes_path, index_path};
-use packhorse_reader::{EXTENTS, stream_folder};
+use packhorse_manifest::Detail;
 use packhorse_shard::PairHasher;
 use packhorse_source::{Entry, Failure};
 use rayon::Scope;
 use sha2::Digest as _;
 
 use super::places::{Place, Places};
+use super::tables::{WrittenStream, folder, tables};
 use super::write::{Unreadable, Writing};
 use crate::classes::Classes;
 use crate::error::{Error, Result};
-use crate::journal::{Finished, Journal};
+use crate::journal::Journal;
 use crate::plan::Plan;
 use crate::read_ahead::{Batch, Look, Next, READERS, ReadAhead, Readers};
 use crate::report::{Findings, merge, note};
-use crate::schedule::{heaviest_first, held, pool};
-use crate::segment::sample_lines;
+use crate::schedule::{heaviest_first, pool};
 
 /// A container that is written as a stream, and the order of its samples.
 #[derive(Clone, Copy)]
@@ -55,19 +53,7 @@ pub(super) struct StreamRun<'a> {
     pub(super) threads: usize,
 }
 
-/// What a run wrote: all of it under temporary names, but for index and attributes.
-pub(super) struct WrittenStream {
-    pub(super) segments: Vec<Segment>,
-    pub(super) findings: Findings,
-    files: Vec<StreamFile>,
-    pub(super) bytes: u64,
-    table: ExtentTableBuilder,
-    name: &'static str,
-    options: u8,
-    order: Order,
-}
-
-impl<'a> StreamRun<'a> {
+impl StreamRun<'_> {
     /// Writes all files; or returns the samples that could not be read, or do not fit the container.
     pub(super) fn write(&self, detail: Detail) -> Result<Result<WrittenStream, Unreadable>> {
         let (rows, unfit) = self.rows()?;
@@ -101,7 +87,7 @@ impl<'a> StreamRun<'a> {
             return self.or_fail(unreadable);
         }
         let bytes = all.iter().map(|file| file.len).sum();
-        match self.tables(&places, detail)? {
+        match tables(&self.writing, self.plan, self.journal, &places, detail)? {
             Ok((segments, table)) => {
                 let Target { stream, order, .. } = self.target;
                 let (name, options) = (stream.name(), stream.options());
@@ -215,87 +201,6 @@ impl<'a> StreamRun<'a> {
     fn bytes_of(&self, rows: &[Row], ranks: &[u32]) -> u64 {
         ranks.iter().map(|rank| rows[*rank as usize].len).fold(0, u64::saturating_add)
     }
-
-    /// Makes the index, the attributes and the extents of all segments; or returns the samples whose bytes are not those
-    /// that the source promised.
-    fn tables(
-        &self,
-        places: &Places,
-        detail: Detail,
-    ) -> Result<Result<(Vec<Segment>, ExtentTableBuilder), Unreadable>> {
-        let Writing { source, publisher, .. } = self.writing;
-        let (mut table, mut segments, mut wrong) = (ExtentTableBuilder::new(), Vec::new(), Unreadable::new());
-        let mut j = 0;
-        for planned in &self.plan.segments {
-            table.segment();
-            let (mut index, mut columns) = (IndexBuilder::new(), AttributesBuilder::new(source.attributes()));
-            for entry in self.plan.rows(planned) {
-                let entry = entry?;
-                let found = places.get(j, entry.files().count() as u64)?;
-                j += found.len() as u64;
-                let mut fields = Vec::with_capacity(found.len());
-                for (file, place) in entry.files().zip(&found) {
-                    table.push(place.file, &place.extent);
-                    fields.push(FieldRow { name: file.field, size: file.blob.size, sha256: place.sha256 });
-                    if let Some(promised) = file.blob.sha256.filter(|promised| *promised != place.sha256) {
-                        let what = format!("SHA-256 {promised} was promised, {} was found", place.sha256);
-                        wrong.push((entry.key.clone(), source.failure(file, what)));
-                    }
-                }
-                index.push(entry.key.as_ref(), &fields);
-                self.writing.columns(&mut columns, &entry)?;
-            }
-            let (index, columns) = (index.finish(), columns.finish());
-            // Whatever becomes of this run, the next one knows of these files.
-            held(self.journal).add(Finished {
-                plan: planned.digest.0,
-                content: index.digest.0,
-                attributes: columns.digest.0,
-                file: [0; 32],
-            })?;
-            let temporary = |extension: &str| self.writing.partial.join(format!("table.{extension}"));
-            let file = publisher.write(&temporary("phi"), &index.parts())?;
-            publisher.commit(file, &index_path(index.digest))?;
-            let file = publisher.write(&temporary("pha"), &[&columns.bytes])?;
-            publisher.commit(file, &attributes_path(columns.digest))?;
-            let lines = match detail {
-                Detail::Segments => Vec::new(),
-                Detail::Samples => sample_lines(&index.parts().concat(), &columns.bytes)
-                    .map_err(|what| what.at(&temporary("phi")))?,
-            };
-            segments.push(Segment {
-                content: index.digest,
-                attributes: columns.digest,
-                samples: index.samples,
-                bytes: index.payload,
-                first_key: index.first_key.ok_or(Error::Stopped)?,
-                lines,
-            });
-        }
-        Ok(if wrong.is_empty() { Ok((segments, table)) } else { Err(wrong) })
-    }
-}
-
-impl WrittenStream {
-    /// Gives the folder its name, which is that of the version. Returns the lock.
-    pub(super) fn publish(self, writing: &Writing<'_>, version: Digest) -> Result<Lock> {
-        let publisher = writing.publisher;
-        let table = self.table.finish(version, self.options, self.order, &self.files);
-        let temporary = folder(writing);
-        publisher.write(&writing.partial.join("extents"), &[&table])?.commit(&temporary.join(EXTENTS))?;
-        let folder = stream_folder(self.name, version);
-        publisher.commit_folder(&temporary, &folder)?;
-        let line = |file: StreamFile| LockLine {
-            path: folder.join(file.name).to_string_lossy().into_owned(),
-            sha256: file.sha256,
-        };
-        Ok(Lock::new(self.files.into_iter().map(line).collect()))
-    }
-}
-
-/// The folder that becomes that of the version.
-fn folder(writing: &Writing<'_>) -> PathBuf {
-    writing.partial.join("stream")
 }
 
 /// The hash by which samples are shuffled.

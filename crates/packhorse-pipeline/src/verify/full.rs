@@ -146,6 +146,9 @@ pub fn verify(path: impl AsRef<Path>, threads: Option<usize>, progress: &dyn Pro
     }
     verified.faults.merge(wrong);
     verified.bytes += stream.bytes;
+    if stream.outside {
+        verified.not_checked.push("what lies between the samples of indexed files");
+    }
     files.extend(stream.files);
     verified.faults.merge(stream.faults);
     check_keys(&pack, &mut verified.faults);

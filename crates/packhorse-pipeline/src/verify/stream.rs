@@ -4,7 +4,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use packhorse_core::{
-    Attributes, Digest, Extent, ImageFacts, Sha256, Stream, StreamField, StreamSample, open_regular,
+    Attributes, Digest, Extent, FieldRow, ImageFacts, KeyRef, Order, Sha256, Stream, StreamField,
+    StreamSample, open_regular,
 };
 use packhorse_reader::{ContainerKind, Pack, StreamFiles};
 use rayon::ThreadPool;
@@ -23,6 +24,8 @@ pub(super) struct Checked {
     pub(super) bytes: u64,
     /// The files, relative to the pack.
     pub(super) files: Vec<PathBuf>,
+    /// Whether packhorse did not write them, and they lie outside the pack.
+    pub(super) outside: bool,
 }
 
 /// Reads every byte of a stream's files: each payload against its SHA-256, and what is around them against what follows
@@ -67,11 +70,17 @@ pub(super) fn check_stream(pack: &Pack, workers: &ThreadPool, progress: &dyn Pro
             return Ok(checked);
         }
     };
+    checked.outside = files.order()? == Order::Found;
+    let outside = checked.outside;
     let weights: Vec<u64> = files.files().iter().map(|file| file.len).collect();
     let found = heaviest_first(workers, &weights, |f| {
         let path = files.path(f as u32);
         let mut job = Job { pack, stream: &*stream, path: &path, faults: Faults::default(), bytes: 0, at: 0 };
-        if let Err(error) = job.file(&in_files[f], files.files()[f].len, progress) {
+        let read = match outside {
+            true => job.found(&in_files[f], files.files()[f].len, progress),
+            false => job.file(&in_files[f], files.files()[f].len, progress),
+        };
+        if let Err(error) = read {
             match error {
                 Stopped::Read(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     job.fault(None, "the file ends here, too early".into());
@@ -161,6 +170,48 @@ impl Job<'_> {
         Ok(())
     }
 
+    /// Compares the payloads in a file that packhorse did not write: what lies between them is not known.
+    fn found(&mut self, samples: &[(u64, u64)], len: u64, progress: &dyn Progress) -> Result<(), Stopped> {
+        let file = open_regular(self.path)?;
+        let found = file.metadata()?.len();
+        if found != len {
+            self.fault(None, format!("has {found} bytes, {len} when it was indexed"));
+        }
+        for (_, rank) in samples {
+            let sample = self.pack.get(*rank)?;
+            let key = sample.key()?;
+            for (n, field) in sample.fields()?.iter().enumerate() {
+                let extent = sample.extent(n as u64)?;
+                self.at = extent.offset;
+                let mut from = Part { file: &file, at: extent.offset, left: extent.stored };
+                self.payload(key, field, &extent, &mut from)?;
+                self.bytes += field.size;
+                progress.advance(0, field.size);
+            }
+            progress.advance(1, 0);
+        }
+        Ok(())
+    }
+
+    /// Compares one payload.
+    fn payload(
+        &mut self,
+        key: KeyRef<'_>,
+        field: &FieldRow<'_>,
+        extent: &Extent,
+        from: &mut impl Read,
+    ) -> Result<(), Stopped> {
+        let (sha256, crc) = digests(from)?;
+        if sha256 != field.sha256 {
+            let what = format!("field {}: SHA-256 {sha256}, expected {}", field.name, field.sha256);
+            self.fault(Some(key.to_key()), what);
+        } else if crc != extent.crc32c {
+            let what = format!("CRC-32C {crc:08x}, the extent table has {:08x}", extent.crc32c);
+            self.fault(Some(key.to_key()), what);
+        }
+        Ok(())
+    }
+
     /// Compares one sample; returns the bytes of its payload.
     fn sample(&mut self, rank: u64, from: &mut BufReader<File>) -> Result<u64, Stopped> {
         let sample = self.pack.get(rank)?;
@@ -196,14 +247,7 @@ impl Job<'_> {
                 let what = format!("the extent table has {} bytes at {}", extent.stored, extent.offset);
                 self.fault(Some(key.to_key()), what);
             }
-            let (sha256, crc) = digests(&mut from.by_ref().take(field.size))?;
-            if sha256 != field.sha256 {
-                let what = format!("field {}: SHA-256 {sha256}, expected {}", field.name, field.sha256);
-                self.fault(Some(key.to_key()), what);
-            } else if crc != extent.crc32c {
-                let what = format!("CRC-32C {crc:08x}, the extent table has {:08x}", extent.crc32c);
-                self.fault(Some(key.to_key()), what);
-            }
+            self.payload(key, field, extent, &mut from.by_ref().take(field.size))?;
             self.at += field.size;
             total += field.size;
         }
@@ -228,6 +272,23 @@ impl Job<'_> {
         }
         self.at += expected.len() as u64;
         Ok(())
+    }
+}
+
+/// A part of a file.
+struct Part<'f> {
+    file: &'f File,
+    at: u64,
+    left: u64,
+}
+
+impl Read for Part<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let read = self.file.read_at(&mut buffer[..len], self.at)?;
+        self.at += read as u64;
+        self.left -= read as u64;
+        Ok(read)
     }
 }
 

@@ -287,10 +287,10 @@ fn another_version_keeps_container_order_and_names_and_another_container_is_refu
     assert_eq!(opened.stream().unwrap().unwrap().order().unwrap(), Order::Shuffled(5));
     assert!(first.iter().all(|tar| tar.exists()), "the files of the version before stay");
     let error = pack_as(&place, "pack", &PackOptions { format: Some(Format::Shard), ..small() }).unwrap_err();
-    assert!(error.to_string().contains("is a pack of tar files, not shard"), "{error}");
+    assert!(error.to_string().contains("is a pack of tar files, not of shard files"), "{error}");
     pack_as(&place, "shards", &small()).unwrap();
     let error = pack_as(&place, "shards", &tar(Order::Key)).unwrap_err();
-    assert!(error.to_string().contains("is a pack of shard files, not tar"), "{error}");
+    assert!(error.to_string().contains("is a pack of shard files, not of tar files"), "{error}");
     let compressed = PackOptions { compression: packhorse_shard::Compression::Zstd(3), ..tar(Order::Key) };
     let error = pack_as(&place, "zstd", &compressed).unwrap_err();
     assert!(error.to_string().contains("are stored as they are"), "{error}");
@@ -337,4 +337,151 @@ fn a_file_that_is_larger_than_the_limit_has_a_tar_of_its_own() {
     pack_as(&place, "pack", &options).unwrap();
     let lens: Vec<_> = tars(&place.at("pack")).iter().map(|tar| fs::metadata(tar).unwrap().len()).collect();
     assert!(lens.iter().filter(|len| **len > (1 << 16) + 1024).count() == 1, "{lens:?}");
+}
+
+/// Tars that GNU tar wrote, one of a folder each.
+fn gnu_tars(place: &Place) -> PathBuf {
+    let line = "cd src && mkdir ../tars && for c in *; do tar cf ../tars/$c.tar --format=$1 $c; done";
+    for format in ["gnu", "pax"] {
+        let _ = fs::remove_dir_all(place.at("tars"));
+        let made =
+            Command::new("sh").current_dir(place.folder.path()).args(["-c", line, "sh", format]).status();
+        assert!(made.unwrap().success());
+    }
+    place.at("tars/c{0..3}.tar")
+}
+
+fn in_place() -> PackOptions {
+    PackOptions { format: Some(Format::InPlace { container: "tar" }), ..small() }
+}
+
+fn index(
+    src: &Path,
+    place: &Place,
+    options: &SourceOptions,
+    pack_options: &PackOptions,
+) -> Result<packhorse_pipeline::PackReport> {
+    pack(&*open(src, options).unwrap(), place.at("pack"), pack_options, &())
+}
+
+#[test]
+fn tars_of_others_are_packs_where_they_are() {
+    let place = Place::new(&images());
+    pack_as(&place, "shards", &small()).unwrap();
+    let tars = gnu_tars(&place);
+    let before = read(&place.at("tars"), &[]);
+    index(&tars, &place, &SourceOptions::default(), &in_place()).unwrap();
+    let at = place.at("pack");
+    assert_eq!(fs::read(at.join("dataset.phm")).unwrap(), fs::read(place.at("shards/dataset.phm")).unwrap());
+    whole(&at);
+    assert!(
+        verify(&at, None, &())
+            .unwrap()
+            .not_checked
+            .contains(&"what lies between the samples of indexed files")
+    );
+    assert!(verify_source(&at, &place.source(), None, &()).unwrap().faults.is_empty());
+    let opened = Pack::open(&at).unwrap();
+    for (rank, (key, bytes)) in images().iter().enumerate().rev() {
+        let sample = opened.get(rank as u64).unwrap();
+        assert!(sample.key().unwrap().as_bytes() == key && *sample.data().unwrap() == **bytes);
+    }
+    unpack(&at, place.at("back"), None, &()).unwrap();
+    assert!(read(&place.at("back"), &[]) == images() && read(&place.at("tars"), &[]) == before);
+    pack(&PackSource::open(&at).unwrap(), place.at("copy"), &small(), &()).unwrap();
+    assert!(bytes(&place.at("copy")) == bytes(&place.at("shards")));
+    // All of it moves together.
+    fs::create_dir(place.at("elsewhere")).unwrap();
+    for name in ["pack", "tars"] {
+        fs::rename(place.at(name), place.at("elsewhere").join(name)).unwrap();
+    }
+    whole(&place.at("elsewhere/pack"));
+
+    // Another byte, another length, no file: each is noticed by a check and by a checked read.
+    let victim = place.at("elsewhere/tars/c1.tar");
+    let good = fs::read(&victim).unwrap();
+    let opened = Pack::open(place.at("elsewhere/pack")).unwrap();
+    let of_victim = |rank: &u64| opened.key(*rank).unwrap().as_ref().as_bytes().starts_with(b"c1/large");
+    let large = opened.get((0..opened.len()).find(of_victim).unwrap()).unwrap();
+    let mut changed = good.clone();
+    changed[large.extent(0).unwrap().offset as usize] ^= 1;
+    for bytes in [&changed[..], &good[..good.len() - 512], &good[..700]] {
+        fs::write(&victim, bytes).unwrap();
+        let faults = verify(place.at("elsewhere/pack"), None, &()).unwrap().faults;
+        assert!(
+            faults
+                .first
+                .iter()
+                .any(|fault| fault.path.as_ref().is_some_and(|path| path.ends_with("tars/c1.tar"))),
+            "{faults:?}"
+        );
+        assert!(!verify_lock(place.at("elsewhere/pack"), None, &()).unwrap().faults.is_empty());
+        let source = PackSource::open(place.at("elsewhere/pack")).unwrap();
+        assert!(pack(&source, place.at("no"), &small(), &()).is_err());
+    }
+    fs::remove_file(&victim).unwrap();
+    assert!(!verify(place.at("elsewhere/pack"), None, &()).unwrap().faults.is_empty());
+    let mut sample = Pack::open(place.at("elsewhere/pack")).unwrap();
+    let last = sample.len() - 1;
+    assert!(sample.get(last).unwrap().data().is_ok(), "the other tars are there");
+    sample = Pack::open(place.at("elsewhere/pack")).unwrap();
+    let gone =
+        (0..last).find(|rank| sample.key(*rank).unwrap().as_ref().as_bytes().starts_with(b"c1/")).unwrap();
+    assert!(sample.get(gone).unwrap().data().unwrap_err().to_string().contains("c1.tar"));
+}
+
+#[test]
+fn what_cannot_be_indexed_is_refused_or_skipped_by_name() {
+    let place = Place::new(&images());
+    let tars = gnu_tars(&place);
+    let cut = place.at("tars/c2.tar");
+    let good = fs::read(&cut).unwrap();
+    fs::write(&cut, &good[..9000]).unwrap();
+    let error = index(&tars, &place, &SourceOptions::default(), &in_place()).unwrap_err().to_string();
+    assert!(error.contains("c2.tar: cut short"), "{error}");
+    assert!(!place.at("pack").exists());
+    let skip = PackOptions { on_error: OnError::Skip, ..in_place() };
+    let report = index(&tars, &place, &SourceOptions::default(), &skip).unwrap();
+    assert!(report.failures.len() == 1 && (70..91).contains(&report.samples), "{report:?}");
+    whole(&place.at("pack"));
+
+    let zipped = Command::new("gzip").args(["-k"]).arg(place.at("tars/c1.tar")).status().unwrap();
+    assert!(zipped.success());
+    let place_of = |options: &PackOptions, name: &str| {
+        pack(
+            &*open(&place.at("tars/c1.tar.gz"), &SourceOptions::default()).unwrap(),
+            place.at(name),
+            options,
+            &(),
+        )
+    };
+    let error = place_of(&in_place(), "gz").unwrap_err().to_string();
+    assert!(error.contains("is compressed: its samples cannot be read in place"), "{error}");
+    // An index is no pack of files of its own, and the other way round.
+    let error = pack_as(&place, "pack", &tar(Order::Key)).unwrap_err().to_string();
+    assert!(error.contains("is a pack of tar files that were indexed, not of tar files"), "{error}");
+    // A new version of it is one as well.
+    fs::write(&cut, &good).unwrap();
+    let report =
+        index(&tars, &place, &SourceOptions::default(), &PackOptions { format: None, ..small() }).unwrap();
+    assert!(report.new_version && report.samples == 91);
+    whole(&place.at("pack"));
+}
+
+#[test]
+fn members_of_one_sample_are_its_fields_where_they_are() {
+    let place = Place::new(&images());
+    pack_as(&place, "tars", &tar(Order::Shuffled(0))).unwrap();
+    let options = SourceOptions { group: true, ..SourceOptions::default() };
+    let first = tars(&place.at("tars"))[0].clone();
+    index(&first, &place, &options, &in_place()).unwrap();
+    whole(&place.at("pack"));
+    let opened = Pack::open(place.at("pack")).unwrap();
+    for sample in &opened {
+        let sample = sample.unwrap();
+        assert_eq!(sample.fields().unwrap().len(), 3);
+        let key = sample.key().unwrap().to_string();
+        let class = format!("{{\"class\":\"{}\"}}", key.split('/').next().unwrap());
+        assert_eq!(*sample.field("json").unwrap(), *class.as_bytes());
+    }
 }

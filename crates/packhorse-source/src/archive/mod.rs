@@ -258,6 +258,11 @@ impl Source for Archives {
         Ok(Box::new(self.reader(file)?))
     }
 
+    fn in_place(&self, file: u32) -> Option<(&'static str, &Path)> {
+        let part = self.parts.get(file as usize).filter(|part| part.kind == Kind::Tar)?;
+        Some(("tar", &part.path))
+    }
+
     fn ends(&self, file: FileRef<'_>, head: usize, tail: usize) -> Result<(Vec<u8>, Vec<u8>), Failure> {
         let fail = |error: io::Error| self.failure(file, error.to_string());
         match self.find(file).map_err(|what| self.failure(file, what))? {
