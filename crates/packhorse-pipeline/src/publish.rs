@@ -93,6 +93,8 @@ impl<'a> Publisher<'a> {
             let what = format!("the manifest would have {} bytes, more than 1 GiB", text.len());
             return Err(Error::refused(what, "ask for --detail segments"));
         }
+        // Whatever went wrong before, nobody gets a manifest that cannot be read.
+        Manifest::parse(text.as_bytes(), Path::new(MANIFEST)).map_err(packhorse_reader::Error::from)?;
         let partial = output.partial();
         let new = output.old.as_ref().is_none_or(|(_, old)| *old != text.as_bytes());
         if let Some((_, old)) = output.old.as_ref().filter(|_| new) {

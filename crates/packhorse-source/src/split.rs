@@ -36,8 +36,7 @@ impl HashSplit {
         self.parts.last().map_or("", |(name, _)| name)
     }
 
-    /// Returns the split of an attribute's value; `None` for null. A number counts as its text, so that its type does not
-    /// matter.
+    /// Returns the split of an attribute's value; `None` for null. A number counts as its shortest text.
     pub(crate) fn part_of_value(&self, value: &Value) -> Option<&str> {
         match value {
             Value::Null => None,

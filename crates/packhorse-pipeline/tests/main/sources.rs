@@ -243,3 +243,16 @@ fn a_sample_of_more_fields_than_are_kept_is_refused_by_name() {
         1
     );
 }
+
+#[test]
+fn classes_after_the_last_number_are_refused_and_nothing_is_lost() {
+    let place = Place::new(&content(&[("a/1", "1"), ("b/2", "2")]));
+    let classes = Some(vec![(0, b"a"[..].into()), (u32::MAX, b"b"[..].into())]);
+    pack(&place.source(), place.at("pack"), &PackOptions { classes, ..small() }, &()).unwrap();
+    let before = bytes(&place.at("pack"));
+    fs::create_dir(place.at("src/c")).unwrap();
+    fs::write(place.at("src/c/3"), "3").unwrap();
+    let error = place.pack("pack").unwrap_err().to_string();
+    assert!(error.contains("class c gets no number: the last one is taken"), "{error}");
+    assert!(bytes(&place.at("pack")) == before);
+}

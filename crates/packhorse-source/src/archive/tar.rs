@@ -240,7 +240,18 @@ impl Extension {
 
     fn name(&self, header: &Header) -> Vec<u8> {
         let given = [&self.sparse_name, &self.path, &self.long_name].into_iter().find_map(Option::as_ref);
-        given.cloned().unwrap_or_else(|| header.path_bytes().into_owned())
+        given.cloned().unwrap_or_else(|| name(header))
+    }
+}
+
+/// Returns the name in a header: with the prefix that ustar has, whatever its version says.
+fn name(header: &Header) -> Vec<u8> {
+    let bytes = header.as_bytes();
+    let text = |range: Range<usize>| bytes[range].split(|&b| b == 0).next().unwrap_or_default();
+    let (name, prefix) = (text(0..100), text(345..500));
+    match bytes[257..263] == *b"ustar\0" && !prefix.is_empty() {
+        true => [prefix, b"/", name].concat(),
+        false => name.to_vec(),
     }
 }
 

@@ -197,7 +197,8 @@ fn member(record: &ZipFileHeaderRecord<'_>, name: Vec<u8>, directory: u64) -> Me
         match record.mode().value() & KINDS {
             0o120_000 => What::Link("is a symbolic link: `zip` without --symlinks stores the file".into()),
             0o040_000 if size == 0 => What::Folder,
-            0o100_000 => match method {
+            // Some systems say nothing of the kind.
+            0 | 0o100_000 => match method {
                 _ if end.is_none_or(|end| end > directory) => {
                     refused("lies beyond the place of the directory: the archive is damaged")
                 }

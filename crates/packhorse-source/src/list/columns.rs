@@ -47,10 +47,21 @@ impl Columns {
             return Err(wrong(format!("{} columns are more than {MOST}", header.len())));
         }
         let all = || header.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
-        let find = |name: &str| header.iter().position(|column| column.eq_ignore_ascii_case(name));
+        let find = |name: &str| {
+            let exact = header.iter().position(|column| column == name);
+            exact.or_else(|| header.iter().position(|column| column.eq_ignore_ascii_case(name)))
+        };
+        // A name in other letters is taken where it can mean one column alone.
         let asked = |name: &str, option: &str| {
-            find(name)
-                .ok_or_else(|| wrong(format!("{option} {name}: the list has only the columns {}", all())))
+            let alike = header.iter().filter(|column| column.eq_ignore_ascii_case(name)).count();
+            let exact = header.iter().filter(|column| *column == name).count();
+            match find(name) {
+                Some(_) if exact > 1 || (exact == 0 && alike > 1) => {
+                    Err(wrong(format!("{option} {name}: several columns have that name, in {}", all())))
+                }
+                Some(number) => Ok(number),
+                None => Err(wrong(format!("{option} {name}: the list has only the columns {}", all()))),
+            }
         };
         let path = match &options.path_column {
             Some(name) => asked(name, "--path-column")?,
@@ -80,10 +91,13 @@ impl Columns {
             Some(Splits::Folder | Splits::None | Splits::Hash(_)) => None,
             None => find("split"),
         };
-        for name in options.types.keys() {
-            if asked(name, "--types")? == path {
-                return Err(wrong(format!("--types {name}: that is the column of paths")));
+        for (what, column) in [("--labels", class), ("--split", split)] {
+            if column == Some(path) {
+                return Err(wrong(format!("{what} column:{}: that is the column of paths", header[path])));
             }
+        }
+        if let Some(both) = class.filter(|_| class == split) {
+            return Err(wrong(format!("the column {:?} cannot be both class and split", header[both])));
         }
         for number in [Some(path), class, split].into_iter().flatten() {
             let again = |other: &String| header[number].eq_ignore_ascii_case(other);
@@ -91,8 +105,16 @@ impl Columns {
                 return Err(wrong(format!("two columns are named {:?}, in {}", header[number], all())));
             }
         }
-        let types: BTreeMap<String, ColumnType> =
-            options.types.iter().map(|(name, kind)| (name.to_ascii_lowercase(), *kind)).collect();
+        let mut types: BTreeMap<usize, ColumnType> = BTreeMap::new();
+        for (name, kind) in &options.types {
+            let number = asked(name, "--types")?;
+            if number == path {
+                return Err(wrong(format!("--types {name}: that is the column of paths")));
+            }
+            if types.insert(number, *kind).is_some() {
+                return Err(wrong(format!("--types names the column {} twice", header[number])));
+            }
+        }
         let mut columns = Self { path, used: Vec::new(), remarks };
         for (number, name) in header.iter().enumerate().filter(|(number, _)| *number != path) {
             let is = |column: Option<usize>| column == Some(number);
@@ -124,7 +146,7 @@ impl Columns {
                 return Err(wrong(what));
             }
             let text = attribute == "class" || attribute == "split";
-            let kind = match types.get(&name.to_ascii_lowercase()) {
+            let kind = match types.get(&number) {
                 Some(kind) if text && *kind != ColumnType::String => {
                     return Err(wrong(format!("--types {name}: {attribute} is always a string")));
                 }
@@ -135,6 +157,36 @@ impl Columns {
             columns.used.push(Column { number, name: name.clone(), kind, attribute });
         }
         Ok(columns)
+    }
+}
+
+impl Columns {
+    /// Returns the attribute that an option names, by itself or by its column; what names none as it is.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the name can mean several.
+    pub(super) fn attribute_of(&self, name: &str) -> Result<String> {
+        let by = |same: &dyn Fn(&Column) -> bool| -> Vec<&Column> {
+            self.used.iter().filter(|column| same(column)).collect()
+        };
+        for found in [
+            by(&|column| column.attribute == name),
+            by(&|column| column.name == name),
+            by(&|column| column.name.eq_ignore_ascii_case(name)),
+        ] {
+            match found.as_slice() {
+                [] => {}
+                [one] => return Ok(one.attribute.clone()),
+                [a, b, ..] => {
+                    return Err(Error::Option(format!(
+                        "{name} can be the column {:?} or {:?}",
+                        a.name, b.name
+                    )));
+                }
+            }
+        }
+        Ok(name.to_owned())
     }
 }
 

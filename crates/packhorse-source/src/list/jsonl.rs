@@ -77,7 +77,7 @@ impl Jsonl {
                 None => Ok(Value::Null),
             },
         });
-        let values = values.collect::<Result<_, String>>()?;
+        let values = values.collect();
         let path = cell(self.columns.path).map_or(Ok(None), |raw| text(raw.get()))?;
         let path = path.unwrap_or_default().into_bytes();
         Ok(Line { number, path, values, sha256: None, whole: None })

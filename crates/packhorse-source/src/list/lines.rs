@@ -29,7 +29,7 @@ impl Lines {
                     .map(|(sha256, path)| Line {
                         number,
                         path,
-                        values: Vec::new(),
+                        values: Ok(Vec::new()),
                         sha256: Some(sha256),
                         whole: None,
                     })
@@ -66,7 +66,7 @@ fn pair(number: u64, line: &[u8]) -> Result<Line, String> {
         return Ok(Line {
             number,
             path: line.to_vec(),
-            values: vec![Value::Null],
+            values: Ok(vec![Value::Null]),
             sha256: None,
             whole: None,
         });
@@ -75,7 +75,7 @@ fn pair(number: u64, line: &[u8]) -> Result<Line, String> {
     Ok(Line {
         number,
         path: line[..*start].to_vec(),
-        values: vec![Value::string(label)],
+        values: Ok(vec![Value::string(label)]),
         sha256: None,
         whole,
     })

@@ -57,8 +57,8 @@ enum Format {
 struct Line {
     number: u64,
     path: Vec<u8>,
-    /// Values of the format's attributes, in the format's order.
-    values: Vec<Value>,
+    /// Values of the format's attributes, in the format's order; or what is wrong with one.
+    values: Result<Vec<Value>, String>,
     sha256: Option<Digest>,
     /// The line read in another way: as a path alone.
     whole: Option<Vec<u8>>,
@@ -91,7 +91,10 @@ impl List {
             _ => Labels::None,
         });
         // A column may have another name than the attribute that it is.
-        let split_by = options.split_by.as_ref().map(|column| format.attribute_of(column));
+        let split_by = match (&options.split_by, format.columns()) {
+            (Some(name), Some(columns)) => Some(columns.attribute_of(name)?),
+            (name, _) => name.clone(),
+        };
         let options = &SourceOptions { split_by, ..options.clone() };
         let naming = Naming::new(options, labels, attributes.iter().flatten().cloned().collect())?;
         let place =
@@ -159,8 +162,9 @@ impl List {
             Err(Errno::NOENT) => return Err(named(self.not_there(&path))),
             Err(error) => return Err(named(reason(&error.into()))),
         };
+        let given = line.values.map_err(fail)?;
         let mut values = vec![Value::Null; self.naming.attributes.len()];
-        for (place, value) in self.places.iter().zip(line.values) {
+        for (place, value) in self.places.iter().zip(given) {
             if let Some(place) = place.and_then(|place| values.get_mut(place)) {
                 *place = value;
             }
@@ -280,13 +284,6 @@ impl Format {
         }
     }
 
-    /// Returns the attribute that a column is; its name where there is no such column.
-    fn attribute_of(&self, name: &str) -> String {
-        let used = self.columns().into_iter().flat_map(|columns| &columns.used);
-        let column = used.into_iter().find(|column| column.name.eq_ignore_ascii_case(name));
-        column.map_or_else(|| name.to_owned(), |column| column.attribute.clone())
-    }
-
     fn read(&self, path: &Path, take: &mut dyn FnMut(Result<Line, Bad>) -> Result<()>) -> Result<()> {
         match self {
             Self::Table(table) => table.read(path, take),
@@ -367,6 +364,10 @@ fn open_text(path: &Path) -> Result<BufReader<File>> {
     let (file, _) = open_source_file(path)?;
     let mut from = BufReader::with_capacity(1 << 18, file);
     let head = from.fill_buf().map_err(|error| cannot_read(path, &error))?;
+    if head.iter().position(|&b| b == 0).is_some_and(|end| is_checksum(&head[..end])) {
+        let what = "has zero bytes for line ends: `sha256sum` without -z writes what is read here";
+        return Err(Error::NoSource(Failure::new(path, what)));
+    }
     let sixteen_bits = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
     if sixteen_bits || head.iter().take(1024).any(|&b| b == 0) {
         let what = "is not UTF-8 text (UTF-16, or no text at all): save it as UTF-8";

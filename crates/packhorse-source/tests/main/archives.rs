@@ -335,6 +335,23 @@ fn what_is_no_file_is_refused_by_name() {
     assert_eq!(failed, ["member a/real at byte 1536: is a sparse file: pack the tar again without --sparse"]);
 }
 
+#[test]
+fn the_prefix_of_a_name_counts_whatever_the_version_of_the_header() {
+    let long = "d".repeat(90);
+    let names = ["cat", "dog"].map(|class| (format!("{class}/{long}/{class}1.jpg"), "x"));
+    let mut bytes = tar(Dialect::Ustar, &names);
+    for at in [0, 1024] {
+        assert_ne!(bytes[at + 345], 0, "the name is split");
+        bytes[at + 263..at + 265].fill(0);
+        let mut header = Header::new_old();
+        header.as_mut_bytes().copy_from_slice(&bytes[at..at + 512]);
+        header.set_cksum();
+        bytes[at..at + 512].copy_from_slice(header.as_bytes());
+    }
+    let (samples, failed, _) = tar_of(bytes, &plain());
+    assert_eq!((samples, failed), (names.map(|(name, _)| format!("{name}=x")).to_vec(), vec![]));
+}
+
 /// A folder or a hard link that says to have bytes has none, as GNU tar and Python have it; of links and devices those two say
 /// different things.
 #[test]

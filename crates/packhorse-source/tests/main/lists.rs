@@ -393,6 +393,53 @@ fn files_that_no_line_names_are_reported_but_not_what_rules_leave_out() {
 }
 
 #[test]
+fn an_option_means_the_column_that_it_names_or_is_refused() {
+    let place = three();
+    let by = |name: &str| SourceOptions {
+        splits: Some("hash:0.5".parse().unwrap()),
+        split_by: Some(name.into()),
+        ..plain()
+    };
+    // By docs/format/split.md: `a` is train, `b` is val.
+    let text = "path,x,X\ncat/1,b,a\ncat/2,b,b\n";
+    let splits = |name: &str, text: &str| -> Vec<String> {
+        let samples = place.list("list.csv", text, &by(name)).0;
+        samples
+            .iter()
+            .map(|sample| sample.split("split=").nth(1).unwrap().split([' ', ',']).next().unwrap().into())
+            .collect()
+    };
+    assert_eq!(
+        (splits("X", text), splits("x", text)),
+        (vec!["train".into(), "val".into()], vec!["val".to_owned(), "val".into()])
+    );
+    assert_eq!(splits("a_b", "path,a b,A_B\ncat/1,a,b\n"), ["train"]);
+    let types = |name: &str| SourceOptions { types: [(name.to_owned(), ColumnType::Int)].into(), ..plain() };
+    let (samples, _) = place.list("list.csv", "path,x,X\ncat/1,a,1\n", &types("X"));
+    assert_eq!(samples, ["cat/1 X=i:1,x=a data=a"]);
+    let labels = |name: &str| SourceOptions { labels: Some(Labels::Column(name.into())), ..plain() };
+    let both = SourceOptions { splits: Some(Splits::Column("kind".into())), ..labels("kind") };
+    let split = SourceOptions { splits: Some(Splits::Column("path".into())), ..plain() };
+    for (text, options, why) in [
+        ("path,Ab,aB\n", by("ab"), "ab can be the column \"Ab\" or \"aB\""),
+        ("path,Ab,aB\n", types("ab"), "--types ab: several columns have that name"),
+        ("path,Ab,Ab\n", types("Ab"), "--types Ab: several columns have that name"),
+        ("path,class\n", labels("path"), "--labels column:path: that is the column of paths"),
+        ("path,class\n", split, "--split column:path: that is the column of paths"),
+        ("path,kind\n", both, "the column \"kind\" cannot be both class and split"),
+    ] {
+        let error = place.refused("a.csv", text, &options);
+        assert!(error.contains(why), "{error}");
+    }
+    std::fs::remove_file(place.at("a.csv")).unwrap();
+    // A line with a bad value names its file all the same.
+    let (_, report) = place.list("list.csv", "path,x\ncat/1,a\ncat/2,1\n", &types("x"));
+    assert_eq!((failures(&report).len(), &report.unlisted.names), (1, &vec!["dog/3".into()]));
+    let zeros = format!("{}  cat/1\0", "0".repeat(64));
+    assert!(place.refused("x.sha256", zeros, &plain()).contains("without -z"));
+}
+
+#[test]
 fn links_are_taken_left_out_or_refused_as_in_folders() {
     let place = three();
     std::os::unix::fs::symlink("1", place.at("cat/link")).unwrap();

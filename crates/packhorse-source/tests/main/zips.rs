@@ -254,3 +254,12 @@ fn names_that_windows_programs_write_are_understood() {
     assert_eq!(name_of(&utf8), ["caf\u{e9}=x"]);
     assert_eq!(name_of(&[&[1, 9, 9, 9, 9], &utf8[5..]].concat()), ["caf%82=x"], "of another name");
 }
+
+#[test]
+fn a_member_of_a_system_without_kinds_is_a_file() {
+    let mut zip = write(&[odd(b"a/1.jpg", b"one")]);
+    let host = in_directory(&zip, 5);
+    zip[host] = 7;
+    let (samples, failed, _) = zip_of(zip, &plain());
+    assert_eq!((samples, failed), (vec!["a/1.jpg=one".to_owned()], vec![]));
+}
