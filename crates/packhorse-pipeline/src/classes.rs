@@ -92,14 +92,13 @@ pub(crate) fn number(
         return Ok(pinned.clone());
     }
     let known: BTreeSet<_> = classes.iter().map(|(_, name)| name.clone()).collect();
-    let mut next = classes.last().map_or(0, |(index, _)| u64::from(*index) + 1);
-    for class in found.difference(&known) {
-        let Ok(number) = u32::try_from(next) else {
+    let next = classes.last().map_or(0, |(index, _)| u64::from(*index) + 1);
+    for (number, class) in (next..).zip(found.difference(&known)) {
+        let Ok(number) = u32::try_from(number) else {
             let what = format!("class {} gets no number: the last one is taken", encode_text(class, ""));
             return Err(Error::refused(what, "make a new pack, whose classes have lower numbers"));
         };
         classes.push((number, class.clone()));
-        next += 1;
     }
     Ok(classes)
 }

@@ -436,7 +436,9 @@ fn an_option_means_the_column_that_it_names_or_is_refused() {
     let (_, report) = place.list("list.csv", "path,x\ncat/1,a\ncat/2,1\n", &types("x"));
     assert_eq!((failures(&report).len(), &report.unlisted.names), (1, &vec!["dog/3".into()]));
     let zeros = format!("{}  cat/1\0", "0".repeat(64));
-    assert!(place.refused("x.sha256", zeros, &plain()).contains("without -z"));
+    place.write("x.sha256", zeros);
+    let source = packhorse_source::open(&place.at("x.sha256"), &plain()).unwrap();
+    assert!(source.scan(&place.at(""), &mut |_| Ok(())).unwrap_err().to_string().contains("without -z"));
 }
 
 #[test]
