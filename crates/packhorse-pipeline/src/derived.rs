@@ -72,15 +72,15 @@ pub fn source_options(pack: &Path) -> Result<Option<SourceOptions>> {
     Ok(Some(source))
 }
 
-/// What the last run leaves for the next one.
+/// What the last run leaves for the next one. It vouches for manifest and lock: it has a checksum, they have none.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct LastRun {
     /// How the source was opened, as JSON: it outlives changes of the options.
     source: Option<String>,
-    /// SHA-256 of the lock that was published.
-    pub(crate) lock: [u8; 32],
-    /// SHA-256 of the manifest that was published.
-    manifest: [u8; 32],
+    /// SHA-256 of the manifest and the lock that were published, or are about to be.
+    published: [[u8; 32]; 2],
+    /// Those of the version before, for as long as it may still be in force.
+    before: Option<[[u8; 32]; 2]>,
     /// The cut rule: smallest, spread, largest.
     cut: [u64; 3],
     /// Whether the manifest has a line for each sample.
@@ -88,25 +88,33 @@ pub(crate) struct LastRun {
 }
 
 impl LastRun {
-    pub(crate) fn new(source: Option<&SourceOptions>, lock: Digest, manifest: &Manifest) -> io::Result<Self> {
+    /// Notes a version and its lock; `before` are the manifest's and the lock's digests of the one that it takes the place of.
+    pub(crate) fn new(
+        source: Option<&SourceOptions>,
+        lock: Digest,
+        manifest: &Manifest,
+        before: Option<(Digest, Digest)>,
+    ) -> io::Result<Self> {
         let CutRule { min, spread, max } = manifest.cut;
         Ok(Self {
             source: source.map(serde_json::to_string).transpose()?,
-            lock: lock.0,
-            manifest: Manifest::version(manifest.text().as_bytes()).0,
+            published: [Manifest::version(manifest.text().as_bytes()).0, lock.0],
+            before: before.map(|(version, lock)| [version.0, lock.0]),
             cut: [min, spread, max],
             detail: manifest.detail == Detail::Samples,
         })
     }
 
-    /// Returns the version that was published.
-    pub(crate) fn version(&self) -> Digest {
-        Digest(self.manifest)
+    /// Returns the versions that may be in force, each with its lock: the one that was published, and where a run ended
+    /// meanwhile, the one before.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = (Digest, Digest)> {
+        let all = std::iter::once(self.published).chain(self.before);
+        all.map(|[version, lock]| (Digest(version), Digest(lock)))
     }
 
-    /// Returns whether a manifest is the one that was published, or came after it.
-    pub(crate) fn precedes(&self, manifest: Digest, pack: &Path) -> bool {
-        self.version() == manifest || pack.join(format!("history/{}.phm", self.version())).exists()
+    /// Returns the lock of a version; `None` where that was not published.
+    pub(crate) fn lock_of(&self, version: Digest) -> Option<Digest> {
+        self.versions().find(|(known, _)| *known == version).map(|(_, lock)| lock)
     }
 
     /// Returns where segments end, and what the manifest says of samples.

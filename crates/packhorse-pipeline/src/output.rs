@@ -7,6 +7,7 @@ use packhorse_core::path_text;
 use packhorse_manifest::{MANIFEST, Manifest};
 use packhorse_reader::CONTAINERS;
 
+use crate::derived::LastRun;
 use crate::error::{Error, Result};
 use crate::segment::read_table;
 
@@ -30,7 +31,7 @@ impl Output {
         };
         let old = |manifest: &Path| match in_force(manifest)? {
             None => not_lost(path).map(|()| None),
-            found => Ok(found),
+            Some(found) => published(path, &found.1).map(|()| Some(found)),
         };
         Self::take_if(path, ours, old)
     }
@@ -117,6 +118,19 @@ fn not_lost(path: &Path) -> Result<()> {
             "`packhorse repair PACK --source SRC` makes it again, or take it from git or from a copy; a new pack needs a \
              new folder",
         )),
+    }
+}
+
+/// Refuses a manifest that is not the one that was published: its class numbers would be handed on.
+fn published(path: &Path, text: &[u8]) -> Result<()> {
+    let last = LastRun::load(path).unwrap_or_default();
+    match last {
+        Some(last) if last.lock_of(Manifest::version(text)).is_none() => Err(Error::refused(
+            format!("{} is not the one that was published", path_text(&path.join(MANIFEST))),
+            "`packhorse repair PACK --source SRC` makes that again; where this one is right, as after a checkout of \
+             another branch, remove derived/last",
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -105,6 +105,12 @@ impl<'a> Publisher<'a> {
             let above = folder_of(self.pack);
             self.storage.sync_dir(above).map_err(Error::io("sync", above))?;
         }
+        if let Some((_, old)) = output.old.as_ref().filter(|_| new) {
+            // From here on either version may be found in force, and no third one.
+            let old_lock = read_table(&self.pack.join(format!("{lock_name}.sha256"))).unwrap_or_default();
+            let before = (Manifest::version(old), Digest::of(&old_lock));
+            self.last(&partial, manifest, &lock.text(), source, Some(before))?;
+        }
         self.sync_folders()?;
         if new {
             self.commit(self.write(&partial.join(MANIFEST), &[text.as_bytes()])?, Path::new(MANIFEST))?;
@@ -125,20 +131,35 @@ impl<'a> Publisher<'a> {
         source: Option<&SourceOptions>,
     ) -> Result<Vec<PathBuf>> {
         let lock = lock.text();
-        let last = LastRun::path(self.pack);
-        let frame = LastRun::new(source, Digest::of(lock.as_bytes()), manifest).and_then(|last| last.frame());
-        let frame = frame.map_err(Error::io("write", &last))?;
         let mut written = Vec::new();
-        for (name, bytes) in [(&*format!("{lock_name}.sha256"), lock.as_bytes()), ("derived/last", &frame)] {
-            let name = Path::new(name);
-            if read_table(&self.pack.join(name)).is_ok_and(|there| there == bytes) {
-                continue;
-            }
-            let temporary = partial.join(name.file_name().unwrap_or_default());
-            self.commit(self.write(&temporary, &[bytes])?, name)?;
-            written.push(name.to_owned());
-        }
+        written.extend(self.put(partial, &format!("{lock_name}.sha256"), lock.as_bytes())?);
+        written.extend(self.last(partial, manifest, &lock, source, None)?);
         self.sync_folders()?;
         Ok(written)
+    }
+
+    /// Notes what is published, and what it takes the place of.
+    fn last(
+        &self,
+        partial: &Path,
+        manifest: &Manifest,
+        lock: &str,
+        source: Option<&SourceOptions>,
+        before: Option<(Digest, Digest)>,
+    ) -> Result<Option<PathBuf>> {
+        let frame = LastRun::new(source, Digest::of(lock.as_bytes()), manifest, before);
+        let frame = frame.and_then(|last| last.frame());
+        self.put(partial, "derived/last", &frame.map_err(Error::io("write", &LastRun::path(self.pack)))?)
+    }
+
+    /// Writes a small file, where it is not there already; returns its name where it was written.
+    fn put(&self, partial: &Path, name: &str, bytes: &[u8]) -> Result<Option<PathBuf>> {
+        let name = Path::new(name);
+        if read_table(&self.pack.join(name)).is_ok_and(|there| there == bytes) {
+            return Ok(None);
+        }
+        let temporary = partial.join(name.file_name().unwrap_or_default());
+        self.commit(self.write(&temporary, &[bytes])?, name)?;
+        Ok(Some(name.to_owned()))
     }
 }

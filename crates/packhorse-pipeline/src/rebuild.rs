@@ -129,10 +129,11 @@ pub fn rebuild_manifest(
         classes,
         segments: segments.clone(),
     };
-    let published = last.as_ref().map(LastRun::version);
-    let manifest = as_published(published, &versions, options.classes.as_ref(), &classes, make);
+    let published: Vec<Digest> =
+        last.iter().flat_map(LastRun::versions).map(|(version, _)| version).collect();
+    let manifest = as_published(&published, &versions, options.classes.as_ref(), &classes, make);
     let Some(manifest) = manifest else {
-        let what = match published {
+        let what = match published.first() {
             Some(published) => {
                 format!("the manifest that was published, {published}, does not follow from the files")
             }
@@ -147,7 +148,7 @@ pub fn rebuild_manifest(
     }
     let lock = Lock::new(found.into_iter().map(|found| found.lock).collect());
     publisher.version(&output, &manifest, container.name(), &lock, source.as_ref())?;
-    Ok(Rebuilt { manifest, confirmed: published.is_some() })
+    Ok(Rebuilt { manifest, confirmed: !published.is_empty() })
 }
 
 /// Says that this is not done for containers whose files do not have an index of their own.

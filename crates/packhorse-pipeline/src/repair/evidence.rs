@@ -1,4 +1,4 @@
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use packhorse_core::{Container, Digest};
@@ -6,15 +6,15 @@ use packhorse_manifest::{Lock, LockLine, Manifest};
 use packhorse_shard::{Compression, Shard};
 
 use crate::derived::LastRun;
-use crate::error::Result;
 use crate::segment::{content_of, files_below, read_table};
-use crate::verify::check_manifest;
 
 /// What the small files of a pack tell of the others.
 pub(super) struct Evidence {
     pub(super) last: Option<LastRun>,
     /// Whether the lock is the one that was published.
     certain: bool,
+    /// Whether the lock is that, or the one before.
+    known: bool,
     /// The lines of a lock that nothing speaks against.
     lines: HashMap<Digest, LockLine>,
     /// Container files by content: those that the lock names, or where it is lost those that are there.
@@ -25,8 +25,10 @@ impl Evidence {
     pub(super) fn read(pack: &Path, container: &dyn Container) -> Self {
         let last = LastRun::load(pack).unwrap_or_default();
         let text = read_table(&pack.join(format!("{}.sha256", container.name()))).unwrap_or_default();
-        let published = last.as_ref().map(|last| last.lock == Digest::of(&text).0);
-        let lock = Lock::parse(&text).ok().filter(|_| published != Some(false)).unwrap_or_default();
+        let digest = Digest::of(&text);
+        // That of the version before is here where a run ended after its manifest.
+        let known = last.as_ref().map(|last| last.versions().position(|(_, lock)| lock == digest));
+        let lock = Lock::parse(&text).ok().filter(|_| known != Some(None)).unwrap_or_default();
         let by_content = |line: LockLine| Some((content_of(Path::new(&line.path))?, line));
         let lines: HashMap<_, _> = lock.lines.into_iter().filter_map(by_content).collect();
         let files = if lines.is_empty() {
@@ -35,18 +37,18 @@ impl Evidence {
         } else {
             lines.iter().map(|(content, line)| (*content, PathBuf::from(&line.path))).collect()
         };
-        Self { certain: published == Some(true) && !lines.is_empty(), last, lines, files }
+        let certain = known == Some(Some(0)) && !lines.is_empty();
+        Self { certain, known: known.flatten().is_some(), last, lines, files }
     }
 
     /// Returns whether a manifest that can be read is the pack's own: one bit of it may be wrong.
-    pub(super) fn believes(&self, pack: &Path, text: &[u8]) -> Result<bool> {
-        let Some(last) = &self.last else { return Ok(true) };
-        if last.version() == Manifest::version(text) {
-            return Ok(true);
-        }
-        // A run that ended between its manifest and its lock, or one on another machine, whose lock is here as well.
-        let later = last.precedes(Manifest::version(text), pack);
-        Ok((!self.certain || later) && check_manifest(pack)?.faults.is_empty())
+    pub(super) fn believes(&self, text: &[u8]) -> bool {
+        self.last.as_ref().is_none_or(|last| last.lock_of(Manifest::version(text)).is_some())
+    }
+
+    /// Returns the container file that a segment has by a lock that was published.
+    pub(super) fn own_file(&self, content: Digest) -> Option<PathBuf> {
+        self.lock_line(content).filter(|_| self.known).map(|line| PathBuf::from(&line.path))
     }
 
     /// Returns the contents of all segments, where the lock is certain.
@@ -64,15 +66,26 @@ impl Evidence {
         self.lines.get(&content)
     }
 
-    /// Returns the encoding that a segment had, or else the other ones; `None` where this version of zstd has none such.
+    /// Returns the encoding that a segment had, or else most of the other ones; `None` where this version of zstd has none such.
     pub(super) fn shard(&self, content: Option<Digest>) -> Option<Shard> {
         let own = content.and_then(|content| Some((content, self.files.get(&content)?)));
         if let Some((content, path)) = own {
             return Shard::named(path, content);
         }
-        if self.files.is_empty() {
-            return Some(Shard { compression: Compression::None });
+        let mut counts: BTreeMap<i32, (usize, Shard)> = BTreeMap::new();
+        for (content, path) in &self.files {
+            if let Some(shard) = Shard::named(path, *content) {
+                let level = match shard.compression {
+                    Compression::None => 0,
+                    Compression::Zstd(level) => level,
+                };
+                counts.entry(level).or_insert((0, shard)).0 += 1;
+            }
         }
-        self.files.iter().find_map(|(content, path)| Shard::named(path, *content))
+        let most = counts.into_values().max_by_key(|(count, _)| *count);
+        match most {
+            None if self.files.is_empty() => Some(Shard { compression: Compression::None }),
+            most => most.map(|(_, shard)| shard),
+        }
     }
 }

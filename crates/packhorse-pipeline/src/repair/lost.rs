@@ -54,8 +54,9 @@ impl Repair<'_> {
         let made =
             segments.and_then(|segments| self.published(&versions, &named, &plan, (cut, detail), &segments));
         let files: Option<Vec<_>> = found.iter().map(|found| found.file.clone()).collect();
-        if let (Some(manifest), Some(files)) = (&made, files) {
-            let lock = Lock::new(files);
+        let lock = files.map(Lock::new);
+        let lock = lock.filter(|lock| made.as_ref().is_none_or(|made| self.is_published(made, lock)));
+        if let (Some(manifest), Some(lock)) = (&made, lock) {
             let source = if known { source_options(self.pack)? } else { self.options.source.clone() };
             let written = self.publisher.version(
                 self.output,
@@ -158,11 +159,12 @@ impl Repair<'_> {
         (cut, detail): (CutRule, Detail),
         segments: &[Segment],
     ) -> Option<Manifest> {
-        let published = self.evidence.last.as_ref().map(LastRun::version);
-        if published.is_none() && *named != Named::of(segments) {
+        let published: Vec<Digest> =
+            self.evidence.last.iter().flat_map(LastRun::versions).map(|(version, _)| version).collect();
+        if published.is_empty() && *named != Named::of(segments) {
             return None;
         }
-        as_published(published, versions, self.options.classes.as_ref(), &plan.classes, |old, classes| {
+        as_published(&published, versions, self.options.classes.as_ref(), &plan.classes, |old, classes| {
             manifest(plan, old, cut, detail, classes, self.source, segments.to_vec())
         })
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use packhorse_core::{Container, Disk, Storage, path_text};
+use packhorse_core::{Container, Digest, Disk, Storage, path_text};
 use packhorse_manifest::{CutRule, Detail, Lock, LockLine, MANIFEST, Manifest};
 use packhorse_reader::{CONTAINERS, ContainerKind, Pack};
 use packhorse_shard::{Compression, Shard};
@@ -89,7 +89,7 @@ pub fn repair(
     let evidence = Evidence::read(pack, &Shard::default());
     let mut manifest = None;
     if let Some((parsed, text)) = &output.old
-        && evidence.believes(pack, text)?
+        && evidence.believes(text)
     {
         manifest = Some(parsed.clone());
     } else {
@@ -181,7 +181,8 @@ impl Repair<'_> {
         }
         // A last run that was lost is noted again where all is well, and not before: it vouches for the manifest.
         let vouch = self.evidence.last.is_some() || held(&self.unmended).is_empty();
-        if let Some(lock) = lock.filter(|_| vouch) {
+        let lock = lock.filter(|lock| vouch && self.is_published(&manifest, lock));
+        if let Some(lock) = lock {
             let source = match &plan {
                 Some(plan) if self.evidence.last.is_none() => {
                     self.options.source.clone().filter(|_| self.fits(&lines, plan))
@@ -212,6 +213,21 @@ impl Repair<'_> {
             self.fail(format!("{}.sha256", Shard::default().name()), None, what, "mend those first");
         }
         all.map(Lock::new)
+    }
+
+    /// Returns whether a lock is the one that was published with a manifest, where that is known. Another encoding has to be
+    /// asked for.
+    fn is_published(&self, manifest: &Manifest, lock: &Lock) -> bool {
+        let version = Manifest::version(manifest.text().as_bytes());
+        let published = self.evidence.last.as_ref().and_then(|last| last.lock_of(version));
+        let same = published.is_none_or(|published| published == Digest::of(lock.text().as_bytes()));
+        if same || self.options.compression.is_some() {
+            return true;
+        }
+        let what = "names files in another encoding than those that were packed, whose records are good";
+        let hint = "give the --compress that the pack was made with, or pack the source again";
+        self.fail(format!("{}.sha256", Shard::default().name()), None, what.to_owned(), hint);
+        false
     }
 
     /// Removes what readers would take for a segment's file in place of the one that the lock names.

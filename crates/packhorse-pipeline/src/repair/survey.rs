@@ -76,9 +76,15 @@ impl Repair<'_> {
 
     /// Finds a good container file of a segment, with its index: first the one that the lock names.
     pub(super) fn good_file(&self, content: Digest) -> Option<(LockLine, Vec<u8>)> {
-        let named = self.evidence.lock_line(content).map(|line| PathBuf::from(&line.path));
-        let others = Shard::default().files(self.pack, content);
-        named.into_iter().chain(others).find_map(|path| {
+        let files = match self.evidence.own_file(content) {
+            // One in another encoding is not what the pack had.
+            Some(own) => vec![own],
+            None => {
+                let named = self.evidence.lock_line(content).map(|line| PathBuf::from(&line.path));
+                named.into_iter().chain(Shard::default().files(self.pack, content)).collect()
+            }
+        };
+        files.into_iter().find_map(|path| {
             // One that cannot be read is as good as none.
             let checked = Shard::default().check(&self.pack.join(&path), content, true).ok()?;
             let Checked { sha256: Some(sha256), index: Some(index), faults, .. } = checked else {

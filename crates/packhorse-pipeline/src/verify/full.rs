@@ -153,6 +153,7 @@ pub fn verify(path: impl AsRef<Path>, threads: Option<usize>, progress: &dyn Pro
     verified.faults.merge(stream.faults);
     check_keys(&pack, &mut verified.faults);
     check_lock_file(&pack, &files, &mut verified.faults);
+    check_published(&pack, &mut verified.faults);
     if extra_files(&pack, &mut verified.faults)? {
         verified.not_checked.push("files that only earlier versions need");
     }
@@ -365,22 +366,31 @@ fn check_lock_file(pack: &Pack, files: &BTreeSet<PathBuf>, faults: &mut Faults) 
     } else if let Some(file) = named.difference(files).next() {
         faults.add(lock_fault(path, format!("names {}, which the manifest does not need", path_text(file))));
     } else {
-        match LastRun::load(pack.path()) {
-            Ok(Some(last)) if last.lock != Digest::of(&text).0 => {
-                faults.add(lock_fault(path, "is not the one that was published".into()));
-            }
-            Ok(Some(last)) if !last.precedes(Manifest::version(pack.manifest_text()), pack.path()) => {
-                let what = format!(
-                    "is not the one that was published, {}, nor a later one (where it is right, as after a checkout of \
-                     another branch, remove derived/last)",
-                    last.version()
-                );
-                let path = Some(pack.path().join(MANIFEST));
-                faults.add(Fault { kind: FaultKind::Manifest, path, key: None, offset: None, what });
-            }
-            Ok(_) => {}
-            Err(error) => faults.add(lock_fault(LastRun::path(pack.path()), error.to_string())),
+        let version = Manifest::version(pack.manifest_text());
+        let last = LastRun::load(pack.path()).unwrap_or_default();
+        let published = last.and_then(|last| last.lock_of(version));
+        if published.is_some_and(|published| published != Digest::of(&text)) {
+            faults.add(lock_fault(path, "is not the one that was published".into()));
         }
+    }
+}
+
+/// Checks that the manifest is the one that was published.
+fn check_published(pack: &Pack, faults: &mut Faults) {
+    let version = Manifest::version(pack.manifest_text());
+    match LastRun::load(pack.path()) {
+        Ok(Some(last)) if last.lock_of(version).is_none() => {
+            let published = last.versions().map(|(version, _)| version.to_string()).collect::<Vec<_>>();
+            let what = format!(
+                "is not the one that was published, {} (where it is right, as after a checkout of another branch, remove \
+                 derived/last)",
+                published.join(" or ")
+            );
+            let path = Some(pack.path().join(MANIFEST));
+            faults.add(Fault { kind: FaultKind::Manifest, path, key: None, offset: None, what });
+        }
+        Ok(_) => {}
+        Err(error) => faults.add(lock_fault(LastRun::path(pack.path()), error.to_string())),
     }
 }
 

@@ -310,13 +310,92 @@ fn a_version_whose_lock_lags_is_mended_as_it_is() {
     let recorder = Recorder::failing_at(published + 1);
     pack(&packed.place.source(), packed.place.at("pack"), &options(&recorder), &()).unwrap_err();
     assert!(packed.now()[&b"dataset.phm"[..]] == clean[&b"dataset.phm"[..]]);
-    for shard in packed.named("shard/") {
-        damage(&packed.at(&shard), None);
+    let lagging = packed.now();
+    let names = |folder: &str| -> Vec<String> {
+        let all = lagging.keys().map(|name| String::from_utf8(name.clone()).unwrap());
+        all.filter(|name| name.starts_with(folder)).collect()
+    };
+    for victims in [names("shard/"), names("index/"), vec!["shard.sha256".into()], vec!["dataset.phm".into()]]
+    {
+        for name in &victims {
+            damage(&packed.at(name), None);
+        }
+        let (report, _) = packed.repair();
+        assert_eq!(report.unmended, [], "{victims:?}");
+        fs::remove_file(packed.at("derived/journal")).unwrap();
+        let now = packed.now();
+        let of_clean = clean.iter().all(|(name, bytes)| now.get(name) == Some(bytes));
+        assert!(of_clean, "{victims:?}");
+        fs::remove_dir_all(packed.place.at("pack")).unwrap();
+        packhorse_testkit::tree(&packed.place.at("pack"), &lagging);
     }
-    let (report, _) = packed.repair();
-    assert_eq!(report.unmended, []);
-    fs::remove_file(packed.at("derived/journal")).unwrap();
-    assert!(packed.now() == clean);
+}
+
+/// What the last run noted has a checksum; manifest and lock have none.
+#[test]
+fn no_other_manifest_is_taken_for_the_one_that_was_published() {
+    let mut packed = Packed::many();
+    let options = PackOptions { source: Some(packed.options.clone()), ..small() };
+    let repack = || pack(&packed.place.source(), packed.place.at("pack"), &options, &()).unwrap();
+    // There and back: the version in force is in the history as well.
+    let first = packed.bytes("dataset.phm").to_vec();
+    fs::write(packed.place.at("src/c9"), "new").unwrap();
+    repack();
+    let second = packed.now()[&b"dataset.phm"[..]].clone();
+    fs::remove_file(packed.place.at("src/c9")).unwrap();
+    repack();
+    packed.good = packed.now();
+    assert!(packed.bytes("dataset.phm") == first);
+    let text = String::from_utf8(first).unwrap();
+    let exchanged = text.replace("class 0 c0\nclass 1 c1\n", "class 0 c1\nclass 1 c0\n").into_bytes();
+    for manifest in [&exchanged, &second] {
+        for lock in ["", "gone", "flipped"] {
+            fs::write(packed.at("dataset.phm"), manifest).unwrap();
+            match lock {
+                "gone" => fs::remove_file(packed.at("shard.sha256")).unwrap(),
+                "flipped" => flip(&packed.at("shard.sha256"), 3),
+                _ => {}
+            }
+            let faults = verify(packed.place.at("pack"), None, &()).unwrap().faults;
+            assert!(faults.first.iter().any(|fault| fault.what.contains("that was published")), "{faults:?}");
+            let error = pack(&packed.place.source(), packed.place.at("pack"), &options, &()).unwrap_err();
+            assert!(error.to_string().contains("is not the one that was published"), "{error}");
+            assert_eq!(packed.repair().0.unmended, [], "{lock}");
+            packed.is_good(lock);
+        }
+    }
+}
+
+#[test]
+fn a_leftover_in_another_encoding_is_not_what_the_pack_had() {
+    for compression in [Compression::None, Compression::Zstd(3)] {
+        let other = if compression == Compression::None { Compression::Zstd(3) } else { Compression::None };
+        let content: Content = (0..40).map(|i| (format!("c/{i:03}").into(), vec![i as u8; 400])).collect();
+        let packed = Packed::new(&content, PackOptions { compression, ..small() });
+        let whole = Packed::new(&content, PackOptions { compression: other, ..small() });
+        let leave = || {
+            for name in &whole.named("shard/")[..2] {
+                fs::copy(whole.at(name), packed.at(name)).unwrap();
+            }
+        };
+        leave();
+        let victim = &packed.named("shard/")[0];
+        flip(&packed.at(victim), 8 * 70);
+        let (report, _) = packed.repair();
+        assert_eq!(report.unmended, []);
+        assert!(fs::read(packed.at(victim)).unwrap() == packed.bytes(victim), "the file that the lock names");
+        packed.restore();
+        // Without the lock either may be meant: nothing is removed.
+        leave();
+        let before = packed.named("shard/");
+        fs::remove_file(packed.at("shard.sha256")).unwrap();
+        fs::remove_file(packed.at(&packed.named("shard/")[0])).unwrap();
+        let (report, _) = packed.repair();
+        assert!(before[1..].iter().all(|name| packed.at(name).exists()), "{report:?}");
+        if report.unmended.is_empty() {
+            assert!(fs::read(packed.at("shard.sha256")).unwrap() == packed.bytes("shard.sha256"));
+        }
+    }
 }
 
 #[test]
