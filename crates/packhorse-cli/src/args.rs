@@ -44,7 +44,7 @@ pub(crate) enum Format {
 ///
 /// SRC is a folder, each file of which becomes a sample whose key is its path; or a list of files (CSV, TSV, JSONL, `path label`
 /// lines, the output of sha256sum); or an archive (tar, tar.gz, tar.zst, zip; 'shard-{000..041}.tar', in quotes, for several). By default
-/// the class is the column of a list that has one, else the top folder, as in torchvision's ImageFolder. Files left by
+/// the class is the top folder, as in torchvision's ImageFolder, and of a list its column or label. Files left by
 /// operating systems and hidden files are left out, and counted.
 ///
 /// OUT is a folder that is new or empty; or a pack, which gets a new version; or what an interrupted run left: the same
@@ -134,7 +134,8 @@ pub(crate) struct SourceArgs {
     /// The folder that the paths of a list are relative to [default: the list's own]
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// The column of a list that holds paths [default: path, file_name, filename, filepath, file or image]
+    /// The column of a list that holds paths [default: path, file_name, filename, filepath,
+    /// file_path, file, image, image_path or img]
     #[arg(long, value_name = "COLUMN")]
     pub(crate) path_column: Option<String>,
     /// Put this after each path of a list, such as .jpg where a column has names without it
@@ -240,7 +241,7 @@ pub(crate) enum Detail {
 pub(crate) struct Verify {
     /// The pack
     pub(crate) pack: PathBuf,
-    /// Compare this folder, list or archive with the pack's index: every sample there, no other, with equal bytes and
+    /// Compare this folder, list, archive or other pack with the pack's index: every sample there, no other, with equal bytes and
     /// attributes. Reads the source, not the container files
     #[arg(long, value_name = "SRC", conflicts_with_all = ["quick", "sample", "lock"])]
     pub(crate) source: Option<PathBuf>,
@@ -275,7 +276,7 @@ pub(crate) struct Verify {
 pub(crate) struct Repair {
     /// The pack
     pub(crate) pack: PathBuf,
-    /// The folder, list or archive that the pack was made from
+    /// The folder, list or archive that the pack was made from, or a good pack of it
     #[arg(long, value_name = "SRC")]
     pub(crate) source: PathBuf,
     #[command(flatten)]
@@ -329,7 +330,7 @@ pub(crate) struct Convert {
 
 /// Make a pack of tars where they are, without copying them
 ///
-/// The tars, which any program may have written, are read once. The pack then has a manifest, an index and a table of places, and finds each sample in them:
+/// The tars, which any program may have written, are read sample by sample, and once more for the lock. The pack then has a manifest, an index and a table of places, and finds each sample in them:
 /// random access, verify, stat, convert and unpack work as on any pack. The tars must stay where they are from the pack, and as they are: `verify`
 /// and reads notice where they are not.
 #[derive(Args)]
@@ -414,9 +415,9 @@ pub(crate) struct Cat {
 pub(crate) struct Stat {
     /// The pack
     pub(crate) pack: PathBuf,
-    /// What to read of each image
-    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
-    pub(crate) check: Check,
+    /// What to read of each image [default: index; with --html header]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) check: Option<Check>,
     /// Write a page with histograms and a few images of each class; it needs no network and no other file
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
@@ -437,10 +438,9 @@ pub(crate) struct Stat {
     pub(crate) format: Format,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Check {
     /// Nothing: the index says the rest
-    #[default]
     Index,
     /// First and last bytes: format, size, colours, orientation, whether it seems whole
     Header,

@@ -18,7 +18,14 @@ use crate::args::{Arguments, Command};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    on_signals(matches!(arguments.command, Command::Pack(_) | Command::Convert(_) | Command::Repair(_)));
+    // Files that are read as streams are begun anew.
+    let goes_on = |target: &args::Target| matches!(target.container, None | Some(args::ContainerName::Shard));
+    on_signals(match &arguments.command {
+        Command::Pack(args) => goes_on(&args.target) && !args.dry_run,
+        Command::Convert(args) => goes_on(&args.target),
+        Command::Repair(_) => true,
+        _ => false,
+    });
     let outcome = match arguments.command {
         Command::Pack(args) => commands::pack::run(&args),
         Command::Verify(args) => commands::verify::run(&args),

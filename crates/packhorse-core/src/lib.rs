@@ -32,5 +32,8 @@ pub use text::{decode_text, encode_text, path_text};
 pub use tree::{TreeHasher, attribute_leaf, sample_leaf};
 pub use value::{ATTRIBUTE_NAME, Attributes, Value, ValueKind, check_attribute_name};
 
+/// The name of a pack's manifest: a folder with one is a pack.
+pub const MANIFEST: &str = "dataset.phm";
+
 /// The name of the one field of a sample that is a single file.
 pub const DATA: &str = "data";

@@ -27,6 +27,11 @@ pub trait Stream: Send + Sync {
     /// Says why tools that read the format would not find this sample, or take it for another one.
     fn frame(&self, sample: &StreamSample<'_>) -> Result<Vec<Vec<u8>>, String>;
 
+    /// Returns whether [`StreamField::image`] is of use.
+    fn wants_images(&self) -> bool {
+        false
+    }
+
     /// Says what mends a sample that [`Stream::frame`] refuses, or whose [`Stream::reading_name`] another one has.
     fn mend(&self) -> &'static str;
 

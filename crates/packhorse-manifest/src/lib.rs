@@ -13,9 +13,7 @@ pub use attributes::{AttributesBuilder, AttributesView, SegmentAttributes};
 pub use cut::{CutRule, Cutter};
 pub use lock::{Lock, LockLine};
 pub use manifest::{Detail, MAX_SEGMENTS, Manifest, ManifestError, SampleLine, Segment};
-
-/// The name of a pack's manifest.
-pub const MANIFEST: &str = "dataset.phm";
+pub use packhorse_core::MANIFEST;
 
 /// Returns where in a pack the index of a segment lies.
 pub fn index_path(content: Digest) -> PathBuf {

@@ -1,8 +1,9 @@
-use std::io::{Cursor, Read};
+use std::io::{self, Cursor, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use packhorse_core::{DATA, IndexView, Value, encode_text};
+use packhorse_core::{DATA, Extent, IndexView, Value, encode_text};
 use packhorse_manifest::{AttributesView, MANIFEST, Manifest, attributes_path, index_path};
 use packhorse_reader::{Pack, Tables};
 use packhorse_source::{Blob, Entry, Failure, FileRef, Payload, Place, Report, Source, SourceOptions, Stamp};
@@ -143,12 +144,70 @@ impl Source for PackSource {
     }
 
     fn open(&self, file: FileRef<'_>) -> Result<Box<dyn Read + Send + '_>, Failure> {
+        let place = file.blob.place;
+        let fail = |error: packhorse_reader::Error| Failure::new(self.path(), error.to_string());
+        let tables = self.tables(place.file as usize).map_err(fail)?;
+        if let Some((_, extent)) = tables.place(place.at).map_err(fail)? {
+            let record = Record { j: place.at, at: 0, crc: 0, extent, tables };
+            return Ok(Box::new(record));
+        }
         let mut bytes = Vec::new();
         self.read(file, &mut bytes)?;
         Ok(Box::new(Cursor::new(bytes)))
     }
 
+    fn ends(&self, file: FileRef<'_>, head: usize, tail: usize) -> Result<(Vec<u8>, Vec<u8>), Failure> {
+        let place = file.blob.place;
+        let fail = |error: packhorse_reader::Error| Failure::new(self.path(), error.to_string());
+        let tables = self.tables(place.file as usize).map_err(fail)?;
+        if let Some((from, extent)) = tables.place(place.at).map_err(fail)? {
+            let part = |at: u64, len: usize| {
+                let mut bytes = vec![0; len.min(usize::try_from(extent.stored).unwrap_or(len))];
+                from.read_exact_at(&mut bytes, extent.offset + at).map(|()| bytes)
+            };
+            let ends = part(0, head)
+                .and_then(|first| Ok((first, part(extent.stored.saturating_sub(tail as u64), tail)?)));
+            return ends.map_err(|error| self.failure(file, error.to_string()));
+        }
+        let mut bytes = Vec::new();
+        self.read(file, &mut bytes)?;
+        let last = bytes[bytes.len().saturating_sub(tail)..].to_vec();
+        bytes.truncate(head);
+        Ok((bytes, last))
+    }
+
     fn failure(&self, file: FileRef<'_>, what: String) -> Failure {
         Failure::new(self.path(), format!("sample {}: {what}", encode_text(file.locator, "")))
+    }
+}
+
+/// A payload that is read while it is written, and fails at its end where it is not the one that was packed.
+struct Record {
+    tables: Arc<Tables>,
+    j: u64,
+    extent: Extent,
+    at: u64,
+    crc: u32,
+}
+
+impl Read for Record {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.extent.stored - self.at;
+        if left == 0 {
+            let (found, expected) = (self.crc, self.extent.crc32c);
+            let what = || io::Error::other(format!("CRC-32C {found:08x}, expected {expected:08x}"));
+            return if found == expected { Ok(0) } else { Err(what()) };
+        }
+        let len = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let Some((file, _)) = self.tables.place(self.j).map_err(io::Error::other)? else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let read = file.read_at(&mut buffer[..len], self.extent.offset + self.at)?;
+        if read == 0 && len > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.crc = crc32c::crc32c_append(self.crc, &buffer[..read]);
+        self.at += read as u64;
+        Ok(read)
     }
 }

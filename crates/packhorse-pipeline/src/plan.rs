@@ -282,9 +282,9 @@ impl Plan {
         };
         builder.settle()?;
         report.failures.append(&mut builder.failures);
-        report.field_sets = std::mem::take(&mut builder.plan.report.field_sets);
+        let field_sets = &builder.plan.report.field_sets;
         let single = |(fields, tally): (&Vec<_>, &Tally)| fields.len() == 1 && tally.count > 0;
-        if !report.field_sets.is_empty() && report.field_sets.iter().all(single) {
+        if !field_sets.is_empty() && field_sets.iter().all(single) {
             report
                 .remarks
                 .push("no two files share a path up to the first dot: no sample has several fields".into());
@@ -545,7 +545,8 @@ impl<'s> Builder<'s> {
         }
     }
 
-    fn finish(mut self, report: Report) -> Result<Plan> {
+    fn finish(mut self, mut report: Report) -> Result<Plan> {
+        report.field_sets = std::mem::take(&mut self.plan.report.field_sets);
         self.end_segment();
         self.out.flush().map_err(Error::io("write the plan in", &self.plan.folder))?;
         self.plan.report = report;

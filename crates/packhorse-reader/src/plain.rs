@@ -125,6 +125,17 @@ impl Tables {
         }
     }
 
+    /// Opens the payload of field `j`, counted over the segment, for one that is too large for memory: its file, and where it
+    /// lies there. `None` for one that is compressed.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the file cannot be opened or the tables are damaged.
+    pub fn place(&self, j: u64) -> Result<Option<(&File, Extent)>> {
+        let (file, _, extent) = self.find(j)?;
+        Ok((extent.codec == Codec::Raw).then_some((file, extent)))
+    }
+
     /// Appends the payload of field `j`, counted over the segment, of the sample `key`, checked against its CRC-32C.
     ///
     /// # Errors

@@ -96,11 +96,6 @@ impl Rules {
     }
 }
 
-/// Returns whether a folder is a pack: it has a manifest, and the sums of its container files or what the last run left.
-pub(crate) fn is_pack(has: impl Fn(&str) -> bool) -> bool {
-    has("dataset.phm") && (has("shard.sha256") || has("derived"))
-}
-
 fn globs(patterns: &[String]) -> Result<GlobSet, String> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {

@@ -101,6 +101,10 @@ impl Stream for TfRecord {
         Ok(pieces)
     }
 
+    fn wants_images(&self) -> bool {
+        true
+    }
+
     fn mend(&self) -> &'static str {
         "give the attribute another name"
     }

@@ -10,7 +10,7 @@ use crate::print::{self, Shown};
 
 pub(crate) fn run(args: &Index) -> Result<ExitCode> {
     check_places(&args.src, &args.out)?;
-    let source_options = source_options(&args.source, &args.src, &args.out)?;
+    let source_options = source_options(&args.source, &args.src, &args.out, args.output.quiet)?;
     let source = open(&args.src, &source_options, &args.out)?;
     let Some((container, _)) = source.in_place(0) else {
         let what = format!("{}: samples cannot be read where they are", path_text(&args.src));

@@ -23,9 +23,9 @@ use crate::args::{self, SourceArgs};
 use crate::print;
 
 /// Puts the options of the command line over those that the pack was made with.
-fn source_options(args: &SourceArgs, src: &Path, pack: &Path) -> Result<SourceOptions> {
+fn source_options(args: &SourceArgs, src: &Path, pack: &Path, quiet: bool) -> Result<SourceOptions> {
     let remembered = if args.forget { None } else { packhorse::source_options(pack)? };
-    options_over(remembered, args, src, pack)
+    options_over(remembered, args, src, pack, quiet)
 }
 
 fn options_over(
@@ -33,6 +33,7 @@ fn options_over(
     args: &SourceArgs,
     src: &Path,
     pack: &Path,
+    quiet: bool,
 ) -> Result<SourceOptions> {
     let again =
         |i: usize| args.types[..i].iter().any(|(name, _)| name.eq_ignore_ascii_case(&args.types[i].0));
@@ -49,7 +50,7 @@ fn options_over(
     };
     let patterns_hold = args.include.is_empty() && !before.include.is_empty()
         || args.exclude.is_empty() && !before.exclude.is_empty();
-    if patterns_hold {
+    if patterns_hold && !quiet {
         let patterns = [("--include", &before.include), ("--exclude", &before.exclude)];
         let patterns =
             patterns.iter().flat_map(|(flag, all)| all.iter().map(move |one| format!(" {flag} {one}")));

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Pack) -> Result<ExitCode> {
         );
     }
     check_places(&args.src, &args.out)?;
-    let source_options = source_options(&args.source, &args.src, &args.out)?;
+    let source_options = source_options(&args.source, &args.src, &args.out, args.output.quiet)?;
     let source = open(&args.src, &source_options, &args.out)?;
     let mut options = PackOptions {
         format: format(&args.target, &args.out)?,
@@ -120,7 +120,7 @@ pub(super) fn check_places(src: &Path, out: &Path) -> Result<()> {
         .ancestors()
         .find_map(|out| fs::canonicalize(if out == Path::new("") { Path::new(".") } else { out }).ok());
     if there.is_some_and(|there| there.starts_with(&src)) {
-        return refuse(format!("{} lies in the folder to pack", path_text(out)), "choose a place beside it");
+        return refuse(format!("{} lies in the source", path_text(out)), "choose a place beside it");
     }
     Ok(())
 }

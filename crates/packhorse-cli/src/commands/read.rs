@@ -63,6 +63,8 @@ fn json_line(pack: &Pack, i: u64, key: KeyRef<'_>, fields: &[FieldRow<'_>]) -> R
         Value::Null => serde_json::Value::Null,
         Value::String(bytes) => encode_text(&bytes, "").into_owned().into(),
         Value::Int(number) => number.into(),
+        // JSON has no infinity.
+        Value::Float(number) if !number.is_finite() => number.to_string().into(),
         Value::Float(number) => number.into(),
         Value::Bool(truth) => truth.into(),
     };

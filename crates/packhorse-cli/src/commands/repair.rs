@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Repair) -> Result<ExitCode> {
     // Those that are damaged are mended as well.
     let remembered =
         if args.options.forget { None } else { packhorse::source_options(pack).unwrap_or_default() };
-    let source_options = options_over(remembered, &args.options, src, pack)?;
+    let source_options = options_over(remembered, &args.options, src, pack, args.output.quiet)?;
     let source = open(src, &source_options, pack)?;
     let mut options = RepairOptions {
         compression: args.compress,

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Verify) -> Result<ExitCode> {
     let (pack, threads) = (&args.pack, args.threads);
     let mut what = String::new();
     let verified = if let Some(source) = &args.source {
-        let source = open(source, &source_options(&args.options, source, pack)?, pack)?;
+        let source = open(source, &source_options(&args.options, source, pack, args.output.quiet)?, pack)?;
         what += "the index equals the source";
         packhorse::verify_source(pack, &*source, threads, &shown)
     } else if args.quick {
@@ -65,6 +65,7 @@ pub(super) fn faults_text(faults: &Faults) -> String {
         out += &format!("{} {kind}\n", count(*number));
     }
     let mut mends: Vec<_> = faults.counts.keys().map(|kind| kind.mend()).collect();
+    mends.sort_unstable();
     mends.dedup();
     for mend in mends {
         out += &format!("hint: {mend}\n");

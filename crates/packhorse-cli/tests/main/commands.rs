@@ -95,7 +95,7 @@ fn wrong_requests_exit_with_2_and_say_what_mends_them() {
         &["error: nowhere: no such file or folder", "hint: check the path"],
     );
     sealed.run(&["pack", "src/cat/1.txt", "p"]).says(2, &[], &["there is no such file in src/cat"]);
-    sealed.run(&["pack", "src", "src/p"]).says(2, &[], &["src/p lies in the folder to pack", "hint: "]);
+    sealed.run(&["pack", "src", "src/p"]).says(2, &[], &["src/p lies in the source", "hint: "]);
     sealed.run(&["pack", "src", "p", "--include", "*.png"]).says(2, &[], &["0 samples", "3 not included"]);
     sealed.run(&["pack", "src", "p", "--exclude", "a[b"]).says(2, &[], &["pattern \"a[b\""]);
     sealed.run(&["pack", "src", "p", "--shard-size", "1KB"]).says(2, &[], &["between 4KiB and 1TiB"]);

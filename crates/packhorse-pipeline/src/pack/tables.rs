@@ -14,7 +14,7 @@ use crate::journal::{Finished, Journal};
 use crate::plan::Plan;
 use crate::report::Findings;
 use crate::schedule::held;
-use crate::segment::sample_lines;
+use crate::segment::segment;
 
 /// What a run wrote: all of it under temporary names, but for index and attributes.
 pub(super) struct WrittenStream {
@@ -94,23 +94,13 @@ pub(super) fn tables(
             file: [0; 32],
         })?;
         let temporary = |extension: &str| writing.partial.join(format!("table.{extension}"));
-        let file = publisher.write(&temporary("phi"), &index.parts())?;
+        let bytes = index.parts().concat();
+        let file = publisher.write(&temporary("phi"), &[&bytes])?;
         publisher.commit(file, &index_path(index.digest))?;
         let file = publisher.write(&temporary("pha"), &[&columns.bytes])?;
         publisher.commit(file, &attributes_path(columns.digest))?;
-        let lines = match detail {
-            Detail::Segments => Vec::new(),
-            Detail::Samples => sample_lines(&index.parts().concat(), &columns.bytes)
-                .map_err(|what| what.at(&temporary("phi")))?,
-        };
-        segments.push(Segment {
-            content: index.digest,
-            attributes: columns.digest,
-            samples: index.samples,
-            bytes: index.payload,
-            first_key: index.first_key.ok_or(Error::Stopped)?,
-            lines,
-        });
+        let segment = segment(index.digest, columns.digest, detail, &bytes, &columns.bytes);
+        segments.push(segment.map_err(|what| what.at(&temporary("phi")))?);
     }
     Ok(if wrong.is_empty() { Ok((segments, table)) } else { Err(wrong) })
 }

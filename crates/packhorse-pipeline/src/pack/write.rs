@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::publish::Publisher;
 use crate::read_ahead::{Batch, Look, Next, ReadAhead, Readers};
 use crate::report::{Findings, note};
-use crate::segment::sample_lines;
+use crate::segment::segment;
 
 /// Compressing wants a record in memory; larger ones are stored raw.
 const MAX_COMPRESSED: u64 = 1 << 30;
@@ -107,8 +107,9 @@ impl<'a> Write<'a> {
             return Ok(Err(failures));
         }
         let written = writer.finish()?;
+        let index = written.index.parts().concat();
         if self.plan.promised {
-            let wrong = self.broken_promises(&written.index.parts().concat())?;
+            let wrong = self.broken_promises(&index)?;
             if let Some((_, failure)) = wrong.first().filter(|_| !skip) {
                 return Err(failure.clone().into());
             }
@@ -117,21 +118,10 @@ impl<'a> Write<'a> {
             }
         }
         let columns = columns.finish();
-        let index_file = publisher.write(&temporary("phi"), &written.index.parts())?;
+        let index_file = publisher.write(&temporary("phi"), &[&index])?;
         let columns_file = publisher.write(&temporary("pha"), &[&columns.bytes])?;
-        let lines = match self.detail {
-            Detail::Segments => Vec::new(),
-            Detail::Samples => sample_lines(&written.index.parts().concat(), &columns.bytes)
-                .map_err(|what| what.at(&temporary("phi")))?,
-        };
-        let segment = Segment {
-            content: written.index.digest,
-            attributes: columns.digest,
-            samples: written.index.samples,
-            bytes: written.index.payload,
-            first_key: written.index.first_key.ok_or(Error::Stopped)?,
-            lines,
-        };
+        let segment = segment(written.index.digest, columns.digest, self.detail, &index, &columns.bytes)
+            .map_err(|what| what.at(&temporary("phi")))?;
         Ok(Ok(WrittenSegment {
             file: written.file,
             sha256: written.sha256,

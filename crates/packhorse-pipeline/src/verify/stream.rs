@@ -225,7 +225,7 @@ impl Job<'_> {
             .iter()
             .zip(&extents)
             .map(|(field, extent)| {
-                let image = image_at(from.get_ref(), extent)?;
+                let image = if self.stream.wants_images() { image_at(from.get_ref(), extent)? } else { None };
                 Ok(StreamField { name: field.name, size: field.size, crc32c: extent.crc32c, image })
             })
             .collect::<io::Result<_>>()?;

@@ -88,7 +88,7 @@ impl Packed {
         Self { place, options, good }
     }
 
-    /// Many small segments, and a file that is streamed.
+    /// Many small segments.
     fn many() -> Self {
         Self::new(&fill(60, 40), small())
     }

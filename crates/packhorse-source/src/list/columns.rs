@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use packhorse_core::{Value, check_attribute_name};
+use packhorse_core::{Value, check_attribute_name, path_text};
 
 use crate::{ColumnType, Error, Labels, Result, SourceOptions, Splits};
 
@@ -38,11 +39,12 @@ impl Columns {
     /// Sorts the columns of a header into path, class, split and other attributes. `kind` gives the type of a column that
     /// the options do not.
     pub(super) fn new(
+        list: &Path,
         header: &[String],
         options: &SourceOptions,
         kind: &dyn Fn(usize) -> ColumnType,
     ) -> Result<Self> {
-        let wrong = |what: String| Error::Option(what);
+        let wrong = |what: String| Error::Option(format!("{}: {what}", path_text(list)));
         if header.len() > MOST {
             return Err(wrong(format!("{} columns are more than {MOST}", header.len())));
         }

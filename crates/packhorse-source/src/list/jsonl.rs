@@ -44,7 +44,7 @@ impl Jsonl {
             return Err(fail("0 samples: no line of the list is a JSON object".into()));
         }
         let kind = |i: usize| kinds.get(i).map_or(ColumnType::String, |kind| kind.column());
-        let columns = Columns::new(&header, options, &kind).map_err(|error| fail(error.to_string()))?;
+        let columns = Columns::new(path, &header, options, &kind)?;
         Ok(Self { header, columns })
     }
 

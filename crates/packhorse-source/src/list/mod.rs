@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use packhorse_core::{Digest, Value, path_text};
+use packhorse_core::{Digest, MANIFEST, Value, path_text};
 use rayon::prelude::*;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -24,7 +24,6 @@ pub(crate) use self::lines::is_checksum;
 use self::table::Table;
 use crate::files::{Files, blob, identity, kind, open_source_file, size, stamp, tidy};
 use crate::naming::Naming;
-use crate::rules::is_pack;
 use crate::source::{reason, shown};
 use crate::{
     Entry, Error, Failure, FileRef, Labels, LeftOut, Links, Place, Report, Result, Rules, Source,
@@ -134,7 +133,7 @@ impl List {
     fn find(&self, line: Line) -> Result<Found, Bad> {
         let fail = |what: String| (line.number, what);
         let path = self.relative(&line.path).map_err(fail)?;
-        if let Some(reason) = self.rules.leaves_out(Path::new(OsStr::from_bytes(&path)), false) {
+        if let Some(reason) = self.rules.leaves_out_in_folders(Path::new(OsStr::from_bytes(&path)), false) {
             return Ok(Found::LeftOut(reason, path));
         }
         let is_link = || {
@@ -223,7 +222,7 @@ impl List {
         let kept = entries.filter_entry(|entry| {
             let is_folder = entry.file_type().is_dir();
             let kept = rules.leaves_out(&below(entry.path()), is_folder).is_none();
-            entry.depth() == 0 || kept && !(is_folder && is_pack(|name| entry.path().join(name).exists()))
+            entry.depth() == 0 || kept && !(is_folder && entry.path().join(MANIFEST).exists())
         });
         let mut unread = Tally::default();
         for entry in kept {

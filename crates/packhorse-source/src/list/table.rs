@@ -24,8 +24,7 @@ impl Table {
         }
         let names = records.fields().map(|name| String::from_utf8_lossy(name).trim().to_owned());
         let header: Vec<String> = names.collect();
-        let columns = Columns::new(&header, options, &|_| ColumnType::String)
-            .map_err(|error| fail(error.to_string()))?;
+        let columns = Columns::new(path, &header, options, &|_| ColumnType::String)?;
         Ok(Self { delimiter, header: header.len(), columns })
     }
 

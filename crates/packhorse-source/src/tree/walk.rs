@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use packhorse_core::{Value, path_text};
+use packhorse_core::{MANIFEST, Value, path_text};
 use rayon::Scope;
 use rayon::prelude::*;
 use rustix::fs::{FileType, Stat};
@@ -16,7 +16,6 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::Tree;
 use crate::files::{THREADS, blob, identity, kind};
-use crate::rules::is_pack;
 use crate::source::reason;
 use crate::{Entry, Failure, LeftOut, Links, Place, Report, Result};
 
@@ -128,7 +127,7 @@ impl Walk<'_, '_> {
             self.fail(full, format!("cannot list the folder: {}", reason(&error)));
             return Ok(0);
         }
-        if path != Path::new("") && is_pack(|name| listing.iter().any(|listed| listed.name == name)) {
+        if path != Path::new("") && listing.iter().any(|listed| listed.name == MANIFEST) {
             self.report.left_out.entry(LeftOut::Pack).or_default().add(path);
             return Ok(0);
         }

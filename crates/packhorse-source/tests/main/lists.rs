@@ -442,6 +442,16 @@ fn an_option_means_the_column_that_it_names_or_is_refused() {
 }
 
 #[test]
+fn a_folder_that_is_excluded_is_left_out_of_a_list_as_of_a_tree() {
+    let place = three();
+    let options = SourceOptions { exclude: vec!["cat".into()], labels: Some(Labels::None), ..plain() };
+    let (samples, report) = place.list("list.csv", "path\ncat/1\ncat/2\ndog/3\n", &options);
+    assert_eq!((samples, report.left_out[&LeftOut::Excluded].count), (vec!["dog/3 - data=c".to_owned()], 2));
+    std::fs::remove_file(place.at("list.csv")).unwrap();
+    assert_eq!(scan(&place.at(""), &options).0, ["dog/3 - data=c"]);
+}
+
+#[test]
 fn links_are_taken_left_out_or_refused_as_in_folders() {
     let place = three();
     std::os::unix::fs::symlink("1", place.at("cat/link")).unwrap();
@@ -460,7 +470,7 @@ fn the_search_for_files_that_are_not_listed_follows_no_link_and_enters_no_pack()
     for i in 0..12 {
         std::os::unix::fs::symlink("..", place.at(&format!("cat/up{i}"))).unwrap();
     }
-    for name in ["old/dataset.phm", "old/shard.sha256", "old/shard/aa/x.phs"] {
+    for name in ["old/dataset.phm", "old/tar/aa/x.tar"] {
         place.write(name, "");
     }
     let (_, report) = place.list("list.csv", "path\ncat/1\n", &plain());

@@ -14,10 +14,10 @@ use crate::write;
 pub(crate) fn run(args: &Stat) -> Result<ExitCode> {
     let check = match args.check {
         // A page without images would say little.
-        args::Check::Index if args.html.is_some() => Check::Header,
-        args::Check::Index => Check::None,
-        args::Check::Header => Check::Header,
-        args::Check::Decode => Check::Decode,
+        None if args.html.is_some() => Check::Header,
+        None | Some(args::Check::Index) => Check::None,
+        Some(args::Check::Header) => Check::Header,
+        Some(args::Check::Decode) => Check::Decode,
     };
     let options = StatOptions {
         check,
