@@ -10,7 +10,7 @@ use packhorse_reader::{Pack, Tables};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 
 use crate::error::{Error, Result};
-use crate::output::{check_room, folder_of, lock};
+use crate::output::{check_room, folder_of, lock, nearest};
 use crate::progress::{Phase, Progress};
 use crate::schedule::{default_threads, heaviest_first, held, pool};
 
@@ -58,6 +58,11 @@ pub fn unpack(
         ));
     };
     let above = folder_of(out);
+    let inside = |above: &PathBuf| fs::canonicalize(pack.path()).is_ok_and(|pack| above.starts_with(pack));
+    if fs::canonicalize(nearest(above)).as_ref().is_ok_and(inside) {
+        let what = format!("{} lies in the pack", packhorse_core::path_text(out));
+        return Err(Error::refused(what, "choose a place beside it"));
+    }
     fs::create_dir_all(above).map_err(Error::io("create", above))?;
     check_room(above, out, pack.manifest().bytes(), pack.len())?;
     let temporary = Temporary::make(above, name)?;

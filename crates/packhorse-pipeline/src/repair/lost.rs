@@ -21,7 +21,7 @@ use crate::segment::{check_index, content_of, files_below, read_table};
 
 /// What helps where a manifest cannot be made again.
 const COPY: &str = "take dataset.phm from git or from a copy; `packhorse manifest rebuild PACK` makes it from good container \
-                    files; where it is right as it is, remove derived/last";
+                    files; a pack whose classes a file numbered needs --classes as well; where it is right as it is, remove derived/last";
 
 impl Repair<'_> {
     /// Mends a pack without a manifest: the source says which segments there are, the pack which of them it has.

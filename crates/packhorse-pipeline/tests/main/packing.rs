@@ -462,6 +462,18 @@ fn a_file_that_is_cut_while_it_is_read_is_an_error() {
 }
 
 #[test]
+fn nothing_is_unpacked_into_the_pack() {
+    let place = Place::new(&fill(20, 40));
+    place.pack("pack").unwrap();
+    let good = read(&place.at("pack"), &[]);
+    for inside in ["pack/new", "pack/index/new", "pack/derived/partial", "pack/a/b"] {
+        let error = unpack(place.at("pack"), place.at(inside), None, &()).unwrap_err().to_string();
+        assert!(error.ends_with("lies in the pack"), "{error}");
+    }
+    assert!(read(&place.at("pack"), &[]) == good);
+}
+
+#[test]
 fn unpack_replaces_nothing() {
     let place = Place::new(&fill(5, 40));
     place.pack("pack").unwrap();
