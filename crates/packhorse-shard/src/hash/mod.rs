@@ -40,6 +40,21 @@ impl State {
         self.rest[..tail.len()].copy_from_slice(tail);
     }
 
+    /// Returns how many bytes end the unfinished block.
+    fn missing(&self) -> usize {
+        (self.len.wrapping_neg() % 64) as usize
+    }
+
+    /// Ends the unfinished block with the first `missing` bytes; returns the `blocks` blocks after them, which count as
+    /// taken, and the rest.
+    fn begin<'b>(&mut self, bytes: &'b [u8], missing: usize, blocks: usize) -> (&'b [[u8; 64]], &'b [u8]) {
+        let (first, bytes) = bytes.split_at(missing);
+        self.update(first);
+        let (run, rest) = bytes.split_at(64 * blocks);
+        self.len += run.len() as u64;
+        (run.as_chunks().0, rest)
+    }
+
     #[expect(clippy::big_endian_bytes, reason = "SHA-256 is big-endian")]
     fn finish(mut self) -> Digest {
         let bits = (self.len * 8).to_be_bytes();
@@ -59,8 +74,8 @@ impl State {
 
 /// Hashes a file and, beside it, the record that is being written or read.
 ///
-/// SHA-256 is bound by latency, and a record's blocks are the file's blocks where both begin at a multiple of 64
-/// bytes: then one message schedule and two interleaved chains of rounds cost little more than one hash.
+/// SHA-256 is bound by latency, so that two interleaved chains of rounds cost little more than one; less still where both
+/// are at a multiple of 64 bytes, for then a record's blocks are the file's, and one message schedule serves both.
 #[derive(Clone, Debug)]
 pub struct PairHasher {
     file: State,
@@ -86,18 +101,18 @@ impl PairHasher {
         if !self.hash_file {
             return self.record.update(bytes);
         }
-        let aligned = self.file.len.is_multiple_of(64) && self.record.len.is_multiple_of(64);
-        let (blocks, tail) = bytes.as_chunks::<64>();
-        if !aligned || !compress_pair(&mut self.file.words, &mut self.record.words, blocks) {
+        let (of_file, of_record) = (self.file.missing(), self.record.missing());
+        let blocks = bytes.len().saturating_sub(of_file.max(of_record)) / 64;
+        if blocks == 0 {
             self.file.update(bytes);
             self.record.update(bytes);
             return;
         }
-        let len = bytes.len() as u64;
-        for state in [&mut self.file, &mut self.record] {
-            state.rest[..tail.len()].copy_from_slice(tail);
-            state.len += len;
-        }
+        let file = self.file.begin(bytes, of_file, blocks);
+        let record = self.record.begin(bytes, of_record, blocks);
+        compress_both((&mut self.file.words, file.0), (&mut self.record.words, record.0));
+        self.file.update(file.1);
+        self.record.update(record.1);
     }
 
     /// Ends the record and returns its SHA-256.
@@ -111,19 +126,22 @@ impl PairHasher {
     }
 }
 
-/// Advances two states over the same blocks; false where this processor has no instructions for it.
-fn compress_pair(a: &mut [u32; 8], b: &mut [u32; 8], blocks: &[[u8; 64]]) -> bool {
+/// A state's words, and the blocks that come next.
+type Chain<'a> = (&'a mut [u32; 8], &'a [[u8; 64]]);
+
+/// Advances two states over as many blocks each.
+fn compress_both(a: Chain<'_>, b: Chain<'_>) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1") {
         // SAFETY: the processor has the features that the function is compiled for.
         #[expect(unsafe_code, reason = "instructions that not every processor has")]
-        unsafe {
-            x86::compress_pair(a, b, blocks);
-        }
-        return true;
+        return match std::ptr::eq(a.1, b.1) {
+            true => unsafe { x86::compress_pair::<true>(a, b) },
+            false => unsafe { x86::compress_pair::<false>(a, b) },
+        };
     }
-    let _ = (a, b, blocks);
-    false
+    compress256(a.0, a.1);
+    compress256(b.0, b.1);
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 #![expect(unsafe_code, reason = "instructions that not every processor has")]
 
+use super::Chain;
 use std::arch::x86_64::{
     __m128i, _mm_add_epi32, _mm_alignr_epi8, _mm_blend_epi16, _mm_loadu_si128, _mm_set_epi32, _mm_set_epi64x,
     _mm_sha256msg1_epu32, _mm_sha256msg2_epu32, _mm_sha256rnds2_epu32, _mm_shuffle_epi8, _mm_shuffle_epi32,
@@ -63,32 +64,49 @@ fn four_rounds(state: &mut Halves, message: __m128i) {
     state.0 = _mm_sha256rnds2_epu32(state.0, state.1, _mm_shuffle_epi32(message, 0x0E));
 }
 
-/// Advances two states over the same blocks.
-#[target_feature(enable = "sha,sse4.1")]
-pub(super) fn compress_pair(a_words: &mut [u32; 8], b_words: &mut [u32; 8], blocks: &[[u8; 64]]) {
-    let swap = _mm_set_epi64x(0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203);
-    let (mut a, mut b) = (load(a_words), load(b_words));
-    for block in blocks {
-        let (a_before, b_before) = (a, b);
+/// The message schedule of a block.
+struct Schedule([__m128i; 4]);
+
+impl Schedule {
+    #[inline]
+    #[target_feature(enable = "sha,sse4.1")]
+    fn new(block: &[u8; 64]) -> Self {
+        let swap = _mm_set_epi64x(0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203);
         // SAFETY: each load reads 16 of the block's 64 bytes; they need no alignment.
-        let mut w = unsafe {
+        Self(unsafe {
             let at = block.as_ptr().cast::<__m128i>();
             [0, 1, 2, 3].map(|i| _mm_shuffle_epi8(_mm_loadu_si128(at.add(i)), swap))
-        };
-        for (group, k) in K.iter().enumerate() {
-            let [k0, k1, k2, k3] = k.map(u32::cast_signed);
-            let i = group % 4;
-            if group >= 4 {
-                let (before, last) = (w[(i + 2) % 4], w[(i + 3) % 4]);
-                let sum = _mm_add_epi32(
-                    _mm_sha256msg1_epu32(w[i], w[(i + 1) % 4]),
-                    _mm_alignr_epi8(last, before, 4),
-                );
-                w[i] = _mm_sha256msg2_epu32(sum, last);
-            }
-            let message = _mm_add_epi32(w[i], _mm_set_epi32(k3, k2, k1, k0));
+        })
+    }
+
+    /// The words of a group of rounds, with their constants.
+    #[inline]
+    #[target_feature(enable = "sha,sse4.1")]
+    fn group(&mut self, group: usize) -> __m128i {
+        let (w, i) = (&mut self.0, group % 4);
+        if group >= 4 {
+            let (before, last) = (w[(i + 2) % 4], w[(i + 3) % 4]);
+            let sum =
+                _mm_add_epi32(_mm_sha256msg1_epu32(w[i], w[(i + 1) % 4]), _mm_alignr_epi8(last, before, 4));
+            w[i] = _mm_sha256msg2_epu32(sum, last);
+        }
+        let [k0, k1, k2, k3] = K[group].map(u32::cast_signed);
+        _mm_add_epi32(w[i], _mm_set_epi32(k3, k2, k1, k0))
+    }
+}
+
+/// Advances two states over as many blocks each; `SAME` says that those are the same ones.
+#[target_feature(enable = "sha,sse4.1")]
+pub(super) fn compress_pair<const SAME: bool>(a: Chain<'_>, b: Chain<'_>) {
+    let ((a_words, a_blocks), (b_words, b_blocks)) = (a, b);
+    let (mut a, mut b) = (load(a_words), load(b_words));
+    for (a_block, b_block) in a_blocks.iter().zip(b_blocks) {
+        let (a_before, b_before) = (a, b);
+        let (mut a_schedule, mut b_schedule) = (Schedule::new(a_block), Schedule::new(b_block));
+        for group in 0..K.len() {
+            let message = a_schedule.group(group);
             four_rounds(&mut a, message);
-            four_rounds(&mut b, message);
+            four_rounds(&mut b, if SAME { message } else { b_schedule.group(group) });
         }
         a = Halves(_mm_add_epi32(a.0, a_before.0), _mm_add_epi32(a.1, a_before.1));
         b = Halves(_mm_add_epi32(b.0, b_before.0), _mm_add_epi32(b.1, b_before.1));
