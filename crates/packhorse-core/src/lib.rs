@@ -2,9 +2,11 @@
 
 mod bytes;
 mod container;
+mod database;
 mod digest;
 mod error;
 mod extents;
+mod foreign;
 mod index;
 mod key;
 mod regular;
@@ -18,16 +20,18 @@ pub use bytes::{Fields, padding, put_zeros};
 pub use container::{
     Checked, Codec, Container, Extent, Fault, FieldStream, Layout, Sample, SegmentWriter, Written,
 };
+pub use database::{Database, DatabaseWriter, Record, RecordSink};
 pub use digest::{Digest, Sha256};
 pub use error::{Error, Malformed, Result};
 pub use extents::{ExtentCounts, ExtentTable, ExtentTableBuilder, Order, StreamFile};
+pub use foreign::{Foreign, Found, FoundField, FoundSink};
 pub use index::{
     FIELD_NAME, Field, FieldRow, IndexBuilder, IndexView, MAX_SAMPLES, Row, SegmentIndex, check_field_name,
 };
 pub use key::{Key, KeyError, KeyGuard, KeyRef};
 pub use regular::{open_regular, read_regular};
 pub use storage::{AtomicFile, Disk, Storage, StorageFile, write_all_vectored};
-pub use stream::{ImageFacts, Stream, StreamField, StreamSample};
+pub use stream::{Ends, FileEnds, ImageFacts, Stream, StreamField, StreamSample};
 pub use text::{decode_text, encode_text, path_text};
 pub use tree::{TreeHasher, attribute_leaf, sample_leaf};
 pub use value::{ATTRIBUTE_NAME, Attributes, Value, ValueKind, check_attribute_name};

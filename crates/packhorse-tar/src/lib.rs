@@ -3,7 +3,7 @@
 mod header;
 mod json;
 
-use packhorse_core::{DATA, KeyRef, Stream, StreamSample, padding};
+use packhorse_core::{DATA, Ends, FileEnds, KeyRef, Stream, StreamSample, padding};
 
 use crate::header::{BLOCK, member, put_header};
 
@@ -128,7 +128,7 @@ impl Stream for Tar {
         Ok(pieces)
     }
 
-    fn end(&self) -> &'static [u8] {
-        &END
+    fn ends(&self, _classes: &[(u32, Box<[u8]>)]) -> Box<dyn FileEnds> {
+        Box::new(Ends { head: Vec::new(), tail: END.to_vec() })
     }
 }

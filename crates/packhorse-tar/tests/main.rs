@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![expect(clippy::disallowed_methods, reason = "tests make files on purpose")]
 
+use std::path::Path;
 use std::process::Command;
 
 use packhorse_core::{Attributes, DATA, KeyRef, Stream, StreamField, StreamSample, Value};
@@ -44,7 +45,9 @@ fn read_back(tar: Tar, samples: &[Made<'_>]) -> Vec<String> {
         }
         bytes.extend_from_slice(pieces.last().unwrap());
     }
-    bytes.extend_from_slice(tar.end());
+    let ends = tar.ends(&[]).finish(Path::new("")).unwrap();
+    assert!(ends.head.is_empty());
+    bytes.extend_from_slice(&ends.tail);
     assert!(bytes.len().is_multiple_of(512));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.tar");

@@ -1,12 +1,15 @@
 #![doc = include_str!("../README.md")]
 
 mod example;
+mod foreign;
 
 use std::borrow::Cow;
 
-use packhorse_core::{DATA, KeyRef, Stream, StreamSample, Value};
+use packhorse_core::{DATA, Ends, FileEnds, KeyRef, Stream, StreamSample, Value};
 
 use crate::example::{bytes_head, put_bytes, put_float, put_int, wrap};
+
+pub use crate::foreign::{ForeignTfRecord, is_tfrecord};
 
 /// The TFRecord container.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,6 +17,17 @@ pub struct TfRecord;
 
 /// The most bytes of features that an Example can have and be read.
 const LARGEST: u64 = (1 << 31) - 64;
+
+/// The features that say what a sample is, beside its attributes.
+const RESERVED: [&str; 7] = [
+    "image/class/label",
+    "image/class/text",
+    "image/encoded",
+    "image/filename",
+    "image/format",
+    "image/height",
+    "image/width",
+];
 
 /// TensorFlow masks checksums that stand beside what they are of.
 fn masked(crc: u32) -> u32 {
@@ -44,18 +58,18 @@ impl Stream for TfRecord {
         if let Some(label) = sample.label {
             put_int(&mut features, "image/class/label", label.into());
         }
-        for (name, value) in sample.attributes.names.iter().zip(sample.attributes.values) {
-            let name = if name == "class" { "image/class/text" } else { name };
-            let is_payload = !single && sample.fields.iter().any(|field| field.name == name);
+        for (name, value) in sample.attributes.present() {
+            let feature = if name == "class" { "image/class/text" } else { name };
+            let is_payload = !single && sample.fields.iter().any(|field| field.name == feature);
+            if is_payload || RESERVED.contains(&name) {
+                return Err(format!("attribute {name} and a feature have one name"));
+            }
             match value {
-                _ if is_payload || name == "image/filename" || name == "image/encoded" => {
-                    return Err(format!("attribute {name} and a feature have one name"));
-                }
                 Value::Null => {}
-                Value::String(bytes) => put_bytes(&mut features, name, bytes),
-                Value::Int(number) => put_int(&mut features, name, *number),
-                Value::Float(number) => put_float(&mut features, name, *number as f32),
-                Value::Bool(truth) => put_int(&mut features, name, (*truth).into()),
+                Value::String(bytes) => put_bytes(&mut features, feature, bytes),
+                Value::Int(number) => put_int(&mut features, feature, *number),
+                Value::Float(number) => put_float(&mut features, feature, *number as f32),
+                Value::Bool(truth) => put_int(&mut features, feature, (*truth).into()),
             }
         }
         if let [field] = sample.fields
@@ -113,7 +127,7 @@ impl Stream for TfRecord {
         key.as_bytes().into()
     }
 
-    fn end(&self) -> &'static [u8] {
-        &[]
+    fn ends(&self, _classes: &[(u32, Box<[u8]>)]) -> Box<dyn FileEnds> {
+        Box::new(Ends { head: Vec::new(), tail: Vec::new() })
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, Read};
 use std::sync::Mutex;
 
 use packhorse_core::{
-    Attributes, Codec, Digest, Extent, ImageFacts, Order, Sha256, Stream, StreamField, StreamFile,
+    Attributes, Codec, Digest, Ends, Extent, ImageFacts, Order, Sha256, Stream, StreamField, StreamFile,
     StreamSample,
 };
 use packhorse_manifest::Detail;
@@ -124,11 +124,10 @@ impl StreamRun<'_> {
             match framed {
                 Ok(pieces) => {
                     let framing: usize = pieces.iter().map(Vec::len).sum();
-                    rows.push(Row {
-                        at,
-                        first_field: fields,
-                        len: entry.size().saturating_add(framing as u64),
-                    });
+                    let in_ends =
+                        self.sample(&entry, &zeros, |sample| self.target.stream.size_in_ends(sample));
+                    let len = entry.size().saturating_add(framing as u64).saturating_add(in_ends);
+                    rows.push(Row { at, first_field: fields, len });
                     fields += zeros.len() as u64;
                 }
                 Err(what) => {
@@ -144,6 +143,15 @@ impl StreamRun<'_> {
 
     /// Returns the bytes around the payloads of a sample, of which `seen` are the checksums and what their first bytes show.
     fn frame(&self, entry: &Entry, seen: &[(u32, Option<ImageFacts>)]) -> Result<Vec<Vec<u8>>, String> {
+        self.sample(entry, seen, |sample| self.target.stream.frame(sample))
+    }
+
+    fn sample<T>(
+        &self,
+        entry: &Entry,
+        seen: &[(u32, Option<ImageFacts>)],
+        use_it: impl FnOnce(&StreamSample<'_>) -> T,
+    ) -> T {
         let source = self.writing.source;
         let fields: Vec<_> = entry
             .files()
@@ -161,12 +169,7 @@ impl StreamRun<'_> {
             self.classes.iter().find(|(_, known)| **known == *class).map(|(number, _)| *number)
         });
         let attributes = Attributes { names: source.attributes(), values: &entry.values };
-        self.target.stream.frame(&StreamSample {
-            key: entry.key.as_ref(),
-            fields: &fields,
-            attributes: &attributes,
-            label,
-        })
+        use_it(&StreamSample { key: entry.key.as_ref(), fields: &fields, attributes: &attributes, label })
     }
 
     /// Returns the numbers of the samples in the order in which they are written.
@@ -251,6 +254,8 @@ impl<'j> FileJob<'j, '_> {
         let mut out = Out { file: publisher.create(&temporary)?, hasher: PairHasher::new(true), offset: 0 };
         let (mut findings, mut failed) = (Findings::new(), Unreadable::new());
         let (plan, rows) = (self.run.plan, self.rows);
+        let Ends { head, tail } = self.ends(ranks)?;
+        out.plain(&head)?;
         let entries = ranks.iter().map(move |rank| plan.row_at(rows[*rank as usize].at));
         let mut ahead = ReadAhead::new(self.readers, reading, entries);
         let mut ranks = ranks.iter();
@@ -281,7 +286,7 @@ impl<'j> FileJob<'j, '_> {
                 break;
             }
         }
-        out.plain(self.run.target.stream.end())?;
+        out.plain(&tail)?;
         let file = StreamFile { name, len: out.offset, sha256: out.hasher.finish() };
         let folder = folder(&self.run.writing);
         std::fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
@@ -289,6 +294,21 @@ impl<'j> FileJob<'j, '_> {
             out.file.commit(&folder.join(&file.name))?;
         }
         Ok((file, findings, failed))
+    }
+
+    /// Makes what the file begins and ends with.
+    fn ends(&self, ranks: &[u32]) -> Result<Ends> {
+        let mut ends = self.run.target.stream.ends(self.run.classes);
+        let wrong = |what: String| Error::refused(what, self.run.target.stream.mend());
+        let needed = if ends.need_samples() { ranks } else { &[] };
+        for rank in needed {
+            let entry = self.run.plan.row_at(self.rows[*rank as usize].at)?;
+            let unseen = vec![(0, None); entry.files().count()];
+            let pushed = self.run.sample(&entry, &unseen, |sample| ends.push(sample));
+            pushed.map_err(|what| wrong(format!("{}: {what}", entry.key)))?;
+        }
+        let scratch = self.run.writing.partial.join(format!("ends.{}", self.number));
+        ends.finish(&scratch).map_err(wrong)
     }
 
     fn batch(

@@ -133,10 +133,11 @@ type Chain<'a> = (&'a mut [u32; 8], &'a [[u8; 64]]);
 fn compress_both(a: Chain<'_>, b: Chain<'_>) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1") {
-        // SAFETY: the processor has the features that the function is compiled for.
         #[expect(unsafe_code, reason = "instructions that not every processor has")]
         return match std::ptr::eq(a.1, b.1) {
+            // SAFETY: the processor has the features that the function is compiled for.
             true => unsafe { x86::compress_pair::<true>(a, b) },
+            // SAFETY: as above.
             false => unsafe { x86::compress_pair::<false>(a, b) },
         };
     }

@@ -1,0 +1,95 @@
+use std::fs::File;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use crate::{FieldStream, KeyRef, Malformed, StreamSample};
+
+/// A container whose samples lie in one file, in key order, as a library of its own places them.
+///
+/// Where they came to lie is found out afterwards, by [`Database::walk`].
+pub trait Database: Send + Sync {
+    /// Returns the name: that of the folder in a pack and of the lock beside it.
+    fn name(&self) -> &'static str;
+
+    /// Returns the name of its file.
+    fn file_name(&self) -> &'static str;
+
+    /// Checks that a sample fits.
+    ///
+    /// # Errors
+    ///
+    /// Says why it does not.
+    fn check(&self, sample: &StreamSample<'_>) -> Result<(), String>;
+
+    /// Says what mends a sample that [`Database::check`] refuses.
+    fn mend(&self) -> &'static str;
+
+    /// Creates the file; `classes` are all there are, by number.
+    ///
+    /// # Errors
+    ///
+    /// Fails where that cannot be done.
+    fn create(&self, path: &Path, classes: &[(u32, Box<[u8]>)]) -> io::Result<Box<dyn DatabaseWriter>>;
+
+    /// Goes through the records of a file in key order, and checks all else that is in it. The record of a field of a sample
+    /// that is one file is that of its key alone.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the file cannot be read; what is damaged in it is told to `each`.
+    fn walk(&self, file: &File, each: &mut RecordSink<'_>) -> io::Result<()>;
+}
+
+/// Takes the records of a database, and what is damaged in it.
+pub type RecordSink<'a> = dyn FnMut(Result<Record<'_>, Malformed>) -> ControlFlow<()> + 'a;
+
+/// A payload in a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The key of the sample.
+    pub key: &'a [u8],
+    /// The name of the field, where the sample has named ones.
+    pub field: Option<&'a [u8]>,
+    /// Offset in the file, in bytes.
+    pub offset: u64,
+    /// Bytes of payload.
+    pub len: u64,
+}
+
+/// Writes a database.
+pub trait DatabaseWriter: Send {
+    /// Tells of the next sample in key order. All samples are told of before the first is put.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the file cannot be written.
+    fn announce(&mut self, sample: &StreamSample<'_>) -> io::Result<()>;
+
+    /// Puts a payload, in key order and in that of fields; `field` where the sample has named ones.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the file cannot be written.
+    fn put(&mut self, key: KeyRef<'_>, field: Option<&str>, bytes: &[u8]) -> io::Result<()>;
+
+    /// Puts a payload while it is read. `from` has its name, which counts only where `named` says so.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the file cannot be written; and, in the inner error, where the stream fails or is shorter or longer than its
+    /// size.
+    fn put_stream(
+        &mut self,
+        key: KeyRef<'_>,
+        named: bool,
+        from: &mut FieldStream<'_>,
+    ) -> io::Result<io::Result<()>>;
+
+    /// Ends the file: it is whole, but not yet durable.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the file cannot be written.
+    fn finish(self: Box<Self>) -> io::Result<()>;
+}
