@@ -157,8 +157,8 @@ pub(crate) struct Target {
     /// [default: shard, or that of the pack]
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) container: Option<ContainerName>,
-    /// The order of the samples in tars and TFRecords: that of their keys (`key`), or by a hash of key and seed (`shuffled:SEED`),
-    /// since such files are read from beginning to end [default: shuffled:0, or as the pack has it]
+    /// The order of the samples in tars, TFRecords and HDF5 files: that of their keys (`key`), or by a hash of key and seed
+    /// (`shuffled:SEED`) [default: as the pack has it, or shuffled:0 where files are read from beginning to end, key for HDF5]
     #[arg(long, value_name = "ORDER", value_parser = order)]
     pub(crate) order: Option<Order>,
     /// Name the members of a tar so that WebDataset reads each as one sample: `a/b.c.jpg` becomes `a/b_c_jpg.jpg`. Without it,
@@ -171,6 +171,11 @@ pub(crate) struct Target {
 pub(crate) enum ContainerName {
     /// packhorse's own: random access, one file for each segment
     Shard,
+    /// HDF5 files with all payloads in one dataset
+    #[cfg(feature = "hdf5")]
+    Hdf5,
+    /// LMDB: one file, in key order
+    Lmdb,
     /// Tar files by the convention of WebDataset
     Tar,
     /// TFRecord files of tf.train.Example

@@ -39,6 +39,34 @@ pub trait Database: Send + Sync {
     ///
     /// Fails where the file cannot be read; what is damaged in it is told to `each`.
     fn walk(&self, file: &File, each: &mut RecordSink<'_>) -> io::Result<()>;
+
+    /// Begins to compare what is in a file beside the payloads; `classes` are all there are, by number.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the file cannot be read.
+    fn check_tables<'f>(
+        &self,
+        file: &'f File,
+        classes: &[(u32, Box<[u8]>)],
+    ) -> io::Result<Box<dyn DatabaseTables + 'f>>;
+}
+
+/// Compares what a database has beside the payloads with what its samples call for.
+pub trait DatabaseTables {
+    /// Adds the next sample, in key order; what differs is told to `fault`.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the file cannot be read.
+    fn push(&mut self, sample: &StreamSample<'_>, fault: &mut dyn FnMut(Malformed)) -> io::Result<()>;
+
+    /// Ends the samples; what differs, and what is too much, is told to `fault`.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the file cannot be read.
+    fn finish(self: Box<Self>, fault: &mut dyn FnMut(Malformed)) -> io::Result<()>;
 }
 
 /// Takes the records of a database, and what is damaged in it.

@@ -20,7 +20,7 @@ pub use bytes::{Fields, padding, put_zeros};
 pub use container::{
     Checked, Codec, Container, Extent, Fault, FieldStream, Layout, Sample, SegmentWriter, Written,
 };
-pub use database::{Database, DatabaseWriter, Record, RecordSink};
+pub use database::{Database, DatabaseTables, DatabaseWriter, Record, RecordSink};
 pub use digest::{Digest, Sha256};
 pub use error::{Error, Malformed, Result};
 pub use extents::{ExtentCounts, ExtentTable, ExtentTableBuilder, Order, StreamFile};

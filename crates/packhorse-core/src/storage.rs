@@ -17,6 +17,13 @@ pub trait Storage: Send + Sync {
     /// What the operating system says.
     fn create(&self, path: &Path) -> io::Result<Box<dyn StorageFile>>;
 
+    /// Opens a file that a library wrote, to be made durable.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>>;
+
     /// Gives a file its final name, in place of what had it.
     ///
     /// # Errors
@@ -56,6 +63,10 @@ impl Storage for Disk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
         Ok(Box::new(file))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
+        Ok(Box::new(OpenOptions::new().write(true).open(path)?))
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the one place")]
@@ -106,6 +117,17 @@ impl<'s> AtomicFile<'s> {
     pub fn create(storage: &'s dyn Storage, temporary: impl Into<PathBuf>) -> Result<Self> {
         let temporary = temporary.into();
         let file = storage.create(&temporary).map_err(Error::io("create", &temporary))?;
+        Ok(Self { storage, file: Some(file), temporary, written: 0, flushed: 0 })
+    }
+
+    /// Takes over a file that a library wrote under a temporary name.
+    ///
+    /// # Errors
+    ///
+    /// Fails where it cannot be opened.
+    pub fn adopt(storage: &'s dyn Storage, temporary: impl Into<PathBuf>) -> Result<Self> {
+        let temporary = temporary.into();
+        let file = storage.open(&temporary).map_err(Error::io("open", &temporary))?;
         Ok(Self { storage, file: Some(file), temporary, written: 0, flushed: 0 })
     }
 

@@ -75,13 +75,13 @@ pub trait FileEnds {
     fn finish(self: Box<Self>, scratch: &Path) -> Result<Ends, String>;
 
     /// Compares the ends of a file, whose payloads and what is between them are the bytes `payloads`, with what they are to be.
-    /// Where a library makes them, another version of it may have made other bytes that say the same.
+    /// Where a library makes them, another version of it may have made other bytes that say the same: then it returns false.
     ///
     /// # Errors
     ///
     /// Says where they differ, or what failed.
-    fn compare(self: Box<Self>, path: &Path, payloads: Range<u64>, scratch: &Path) -> Result<(), String> {
-        self.finish(scratch)?.compare(path, &payloads)
+    fn compare(self: Box<Self>, path: &Path, payloads: Range<u64>, scratch: &Path) -> Result<bool, String> {
+        self.finish(scratch)?.compare(path, &payloads).map(|()| true)
     }
 }
 

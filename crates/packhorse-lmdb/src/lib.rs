@@ -11,11 +11,12 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use packhorse_core::{
-    DATA, Database, DatabaseWriter, Fields, KeyRef, Malformed, Record, RecordSink, StreamSample, encode_text,
+    DATA, Database, DatabaseTables, DatabaseWriter, Fields, KeyRef, Malformed, Record, RecordSink,
+    StreamSample, encode_text,
 };
 
 pub use crate::foreign::ForeignLmdb;
-pub use crate::tables::{TableSink, Tables, TablesCheck};
+use crate::tables::TablesCheck;
 use crate::tree::{Fail, Tree};
 use crate::writer::LmdbWriter;
 
@@ -115,5 +116,13 @@ impl Database for Lmdb {
             }
         })?;
         Ok(())
+    }
+
+    fn check_tables<'f>(
+        &self,
+        file: &'f File,
+        classes: &[(u32, Box<[u8]>)],
+    ) -> io::Result<Box<dyn DatabaseTables + 'f>> {
+        Ok(Box::new(TablesCheck::new(file, classes)?))
     }
 }

@@ -3,7 +3,7 @@ use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
 
-use packhorse_core::{DATA, Malformed, StreamSample, Value, encode_text};
+use packhorse_core::{DATA, DatabaseTables, Malformed, StreamSample, Value, encode_text};
 
 use crate::tree::{Fail, Place, Tree};
 
@@ -21,11 +21,11 @@ const FIELDS: &str = "fields";
 const LABELS: &str = "labels";
 
 /// Takes a record: its key and its value.
-pub type TableSink<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<()> + 'a;
+pub(crate) type TableSink<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<()> + 'a;
 
 /// Makes the records that are not samples: they follow from the samples alone.
 #[derive(Debug)]
-pub struct Tables {
+pub(crate) struct Tables {
     classes: String,
     /// Names of attributes that some sample has, in byte order.
     names: Vec<String>,
@@ -52,7 +52,7 @@ struct Column {
 
 impl Tables {
     /// Begins without a sample; `classes` are all there are, by number.
-    pub fn new(classes: &[(u32, Box<[u8]>)]) -> Self {
+    pub(crate) fn new(classes: &[(u32, Box<[u8]>)]) -> Self {
         let pairs = classes.iter().map(|(number, name)| serde_json::json!([number, text_of(name)]));
         Self {
             classes: serde_json::Value::Array(pairs.collect()).to_string(),
@@ -67,7 +67,7 @@ impl Tables {
     /// # Errors
     ///
     /// Fails where `sink` does.
-    pub fn push(&mut self, sample: &StreamSample<'_>, sink: &mut TableSink<'_>) -> io::Result<()> {
+    pub(crate) fn push(&mut self, sample: &StreamSample<'_>, sink: &mut TableSink<'_>) -> io::Result<()> {
         let chunk = &mut self.chunk;
         if chunk.samples > 0 {
             chunk.keys.push(0);
@@ -99,7 +99,7 @@ impl Tables {
     /// # Errors
     ///
     /// Fails where `sink` does.
-    pub fn finish(mut self, sink: &mut TableSink<'_>) -> io::Result<()> {
+    pub(crate) fn finish(mut self, sink: &mut TableSink<'_>) -> io::Result<()> {
         if self.chunk.samples > 0 {
             self.end_chunk(sink)?;
         }
@@ -190,19 +190,16 @@ fn text_of(bytes: &[u8]) -> String {
 }
 
 /// Compares the records of a file that are not samples with those that its samples call for.
-pub struct TablesCheck<'f> {
+pub(crate) struct TablesCheck<'f> {
     tree: Option<Tree<'f>>,
     found: BTreeMap<Vec<u8>, Place>,
     tables: Tables,
 }
 
 impl<'f> TablesCheck<'f> {
-    /// Finds the records; `classes` are all there are, by number.
-    ///
-    /// # Errors
-    ///
-    /// Fails where the file cannot be read. What is damaged in it is told by [`Database::walk`](packhorse_core::Database::walk).
-    pub fn new(file: &'f File, classes: &[(u32, Box<[u8]>)]) -> io::Result<Self> {
+    /// Finds the records; `classes` are all there are, by number. What is damaged in the file is told by
+    /// [`Database::walk`](packhorse_core::Database::walk).
+    pub(crate) fn new(file: &'f File, classes: &[(u32, Box<[u8]>)]) -> io::Result<Self> {
         let tree = match Tree::open(file) {
             Ok(tree) => Some(tree),
             Err(Fail::Malformed(_)) => None,
@@ -221,24 +218,16 @@ impl<'f> TablesCheck<'f> {
         }
         Ok(Self { tree, found, tables: Tables::new(classes) })
     }
+}
 
-    /// Adds the next sample, in key order; what differs is told to `fault`.
-    ///
-    /// # Errors
-    ///
-    /// Fails where the file cannot be read.
-    pub fn push(&mut self, sample: &StreamSample<'_>, fault: &mut dyn FnMut(Malformed)) -> io::Result<()> {
+impl DatabaseTables for TablesCheck<'_> {
+    fn push(&mut self, sample: &StreamSample<'_>, fault: &mut dyn FnMut(Malformed)) -> io::Result<()> {
         let Self { tree, found, tables } = self;
         tables.push(sample, &mut |key, value| compare(tree.as_ref(), found, key, value, fault))
     }
 
-    /// Ends the samples; what differs, and what is too much, is told to `fault`.
-    ///
-    /// # Errors
-    ///
-    /// Fails where the file cannot be read.
-    pub fn finish(self, fault: &mut dyn FnMut(Malformed)) -> io::Result<()> {
-        let Self { tree, mut found, tables } = self;
+    fn finish(self: Box<Self>, fault: &mut dyn FnMut(Malformed)) -> io::Result<()> {
+        let Self { tree, mut found, tables } = *self;
         tables.finish(&mut |key, value| compare(tree.as_ref(), &mut found, key, value, fault))?;
         for (key, place) in found {
             let what = format!("the table {} belongs to none of the samples", encode_text(&key, ""));

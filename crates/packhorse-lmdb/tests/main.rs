@@ -14,7 +14,7 @@ use heed::{CommitOrAbort, DatabaseFlags, Env, EnvFlags, EnvOpenOptions};
 use packhorse_core::{
     Attributes, DATA, Database, FieldStream, Foreign, KeyRef, Malformed, StreamField, StreamSample, Value,
 };
-use packhorse_lmdb::{ForeignLmdb, Lmdb, TablesCheck, is_lmdb};
+use packhorse_lmdb::{ForeignLmdb, Lmdb, is_lmdb};
 use proptest::prelude::*;
 
 /// A sample with its fields' bytes.
@@ -117,7 +117,7 @@ fn walk(path: &Path) -> (Records, Vec<Malformed>) {
 fn check_tables(path: &Path, samples: &[Made]) -> Vec<Malformed> {
     let file = File::open(path).unwrap();
     let mut faults = Vec::new();
-    let mut check = TablesCheck::new(&file, &classes()).unwrap();
+    let mut check = Lmdb.check_tables(&file, &classes()).unwrap();
     for made in samples {
         with_sample(made, |sample| check.push(sample, &mut |fault| faults.push(fault)).unwrap());
     }

@@ -2,6 +2,7 @@
 
 mod classes;
 mod derived;
+mod digests;
 mod dry_run;
 mod error;
 mod journal;

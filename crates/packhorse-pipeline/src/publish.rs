@@ -27,6 +27,11 @@ impl<'a> Publisher<'a> {
         Self { storage, pack, folders: Mutex::default() }
     }
 
+    /// Takes over a file that a library wrote under a temporary name.
+    pub(crate) fn adopt(&self, temporary: &Path) -> Result<AtomicFile<'a>> {
+        Ok(AtomicFile::adopt(self.storage, temporary)?)
+    }
+
     /// Creates a file under a temporary name.
     pub(crate) fn create(&self, temporary: &Path) -> Result<AtomicFile<'a>> {
         Ok(AtomicFile::create(self.storage, temporary)?)

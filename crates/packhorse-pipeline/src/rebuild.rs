@@ -65,7 +65,7 @@ pub fn rebuild_manifest(
     progress: &dyn Progress,
 ) -> Result<Rebuilt> {
     let pack = pack.as_ref();
-    let container = CONTAINERS.into_iter().find(|container| pack.join(container.name()).is_dir());
+    let container = CONTAINERS.iter().copied().find(|container| pack.join(container.name()).is_dir());
     let Some(container) = container else {
         let what = format!("{} has no container files", path_text(pack));
         return Err(Error::refused(what, "name the folder of a pack"));

@@ -8,7 +8,8 @@ mod stream;
 
 use std::path::PathBuf;
 
-use packhorse_core::{Container, Stream};
+use packhorse_core::{Container, Database, Stream};
+use packhorse_lmdb::Lmdb;
 use packhorse_manifest::ManifestError;
 use packhorse_shard::{Compression, Shard};
 use packhorse_tar::{Names, Tar};
@@ -20,8 +21,11 @@ pub use segment::{Sample, Segment};
 pub use stream::{EXTENTS, StreamFiles, stream_folder};
 
 /// The containers that packs come in.
-pub static CONTAINERS: [ContainerKind; 3] = [
+pub static CONTAINERS: &[ContainerKind] = &[
     ContainerKind::Segments(&Shard { compression: Compression::None }),
+    #[cfg(feature = "hdf5")]
+    ContainerKind::Stream(&packhorse_hdf5::Hdf5),
+    ContainerKind::Database(&Lmdb),
     ContainerKind::Stream(&Tar { names: Names::Keys }),
     ContainerKind::Stream(&TfRecord),
 ];
@@ -33,6 +37,8 @@ pub enum ContainerKind {
     Segments(&'static dyn Container),
     /// Files for a whole version, in an order of their own.
     Stream(&'static dyn Stream),
+    /// One file for a whole version, in key order.
+    Database(&'static dyn Database),
 }
 
 impl ContainerKind {
@@ -41,6 +47,7 @@ impl ContainerKind {
         match self {
             Self::Segments(container) => container.name(),
             Self::Stream(stream) => stream.name(),
+            Self::Database(database) => database.name(),
         }
     }
 }

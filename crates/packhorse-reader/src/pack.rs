@@ -39,7 +39,7 @@ impl Pack {
         let path = path.as_ref().to_owned();
         let text = read_manifest(&path)?;
         let manifest = Manifest::parse(&text, &path.join(MANIFEST))?;
-        let container = CONTAINERS.into_iter().find(|container| path.join(container.name()).is_dir());
+        let container = CONTAINERS.iter().copied().find(|container| path.join(container.name()).is_dir());
         let Some(container) = container else {
             let names: Vec<_> = CONTAINERS.iter().map(|container| container.name()).collect();
             let what = format!("it has a manifest, but no folder {}", names.join(" or "));
@@ -103,11 +103,13 @@ impl Pack {
     ///
     /// Fails where the extent table is missing or damaged.
     pub fn stream(&self) -> Result<Option<&Arc<StreamFiles>>> {
-        let ContainerKind::Stream(stream) = self.container else { return Ok(None) };
+        if let ContainerKind::Segments(_) = self.container {
+            return Ok(None);
+        }
         if let Some(files) = self.stream.get() {
             return Ok(Some(files));
         }
-        let files = Arc::new(StreamFiles::open(&self.path, stream.name(), self.version())?);
+        let files = Arc::new(StreamFiles::open(&self.path, self.container.name(), self.version())?);
         Ok(Some(self.stream.get_or_init(|| files)))
     }
 
@@ -122,11 +124,11 @@ impl Pack {
                 let lines = self.manifest.segments.iter();
                 lines.map(|line| Ok(container.find(&self.path, line.content)?)).collect()
             }
-            ContainerKind::Stream(stream) => {
+            container => {
                 let Some(files) = self.stream()? else { return Ok(Vec::new()) };
                 let folder = match files.order()? {
                     Order::Found => PathBuf::new(),
-                    _ => stream_folder(stream.name(), self.version()),
+                    _ => stream_folder(container.name(), self.version()),
                 };
                 Ok(files.files().iter().map(|file| folder.join(&file.name)).collect())
             }
@@ -160,7 +162,7 @@ impl Pack {
             (_, Some(files)) => {
                 Segment::in_stream(files.clone(), s as u64, self.path.join(index_path(content)), content)?
             }
-            (ContainerKind::Stream(_), None) => return Err(self.out_of_range(s)),
+            (_, None) => return Err(self.out_of_range(s)),
         };
         Ok(cell.get_or_init(|| segment))
     }
@@ -180,7 +182,7 @@ impl Pack {
             (_, Some(files)) => {
                 Tables::in_stream(files.clone(), s as u64, self.path.join(index_path(content)))
             }
-            (ContainerKind::Stream(_), None) => Err(self.out_of_range(s)),
+            (_, None) => Err(self.out_of_range(s)),
         }
     }
 

@@ -9,6 +9,8 @@ use packhorse_core::{Disk, Storage, StorageFile};
 pub enum Op {
     /// A file was created.
     Create(PathBuf),
+    /// A file that a library wrote was taken over.
+    Open(PathBuf),
     /// Bytes were appended to a file.
     Write(PathBuf),
     /// A file was made durable.
@@ -62,6 +64,12 @@ impl Storage for Recorder {
     fn create(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
         self.note(Op::Create(path.to_owned()))?;
         let file = Disk.create(path)?;
+        Ok(Box::new(RecordedFile { recorder: self.clone(), path: path.to_owned(), file }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
+        self.note(Op::Open(path.to_owned()))?;
+        let file = Disk.open(path)?;
         Ok(Box::new(RecordedFile { recorder: self.clone(), path: path.to_owned(), file }))
     }
 

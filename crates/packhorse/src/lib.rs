@@ -1,9 +1,12 @@
 #![doc = include_str!("../README.md")]
 
 pub use packhorse_core::{
-    AtomicFile, Attributes, Codec, Digest, Disk, Extent, FieldRow, Key, KeyError, KeyRef, Order, Storage,
-    StorageFile, Stream, Value, encode_text, path_text,
+    AtomicFile, Attributes, Codec, Database, Digest, Disk, Extent, FieldRow, Key, KeyError, KeyRef, Order,
+    Storage, StorageFile, Stream, Value, encode_text, path_text,
 };
+#[cfg(feature = "hdf5")]
+pub use packhorse_hdf5::Hdf5;
+pub use packhorse_lmdb::Lmdb;
 pub use packhorse_manifest::{CutRule, Detail, Lock, LockLine, MANIFEST, Manifest, SampleLine, Segment};
 pub use packhorse_pipeline::{
     Check, Classes, Copies, DryRun, Duplicates, Error, Fault, FaultKind, Faults, Findings, Format, Images,

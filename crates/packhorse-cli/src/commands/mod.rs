@@ -15,8 +15,8 @@ use std::sync::Arc;
 use anyhow::Result;
 use packhorse::errors::SourceError;
 use packhorse::{
-    Error, Format, KeyStyle, Labels, Links, Names, Order, Pack, Source, SourceFormat, SourceOptions, Splits,
-    Stream, Tar, TfRecord,
+    Error, Format, KeyStyle, Labels, Links, Lmdb, Names, Order, Pack, Source, SourceFormat, SourceOptions,
+    Splits, Stream, Tar, TfRecord,
 };
 
 use crate::args::{self, SourceArgs};
@@ -108,26 +108,34 @@ fn of_attributes(src: &Path, pack: &Path) -> SourceOptions {
 fn format(target: &args::Target, out: &Path) -> Result<Option<Format>> {
     let refuse =
         |what: &str, hint: &str| Err(Error::Refused { what: what.to_owned(), hint: hint.to_owned() }.into());
-    let Some(name) = target.container.filter(|name| *name != args::ContainerName::Shard) else {
-        return match (target.order, target.safe_names) {
-            (None, false) => Ok(target.container.map(|_| Format::Shard)),
-            _ => refuse("--order and --safe-names are not for shards", "add --container tar"),
-        };
-    };
+    let shards = matches!(target.container, None | Some(args::ContainerName::Shard));
+    if shards && (target.order.is_some() || target.safe_names) {
+        return refuse("--order and --safe-names are not for shards", "add --container tar");
+    }
+    let Some(name) = target.container else { return Ok(None) };
     // A new version is written as the one before.
     let before = Pack::open(out).ok().and_then(|pack| {
         let files = pack.stream().ok()??;
         Some((files.order().ok()?, files.options().ok()?))
     });
-    let order = target.order.or(before.map(|(order, _)| order)).unwrap_or(Order::Shuffled(0));
-    let stream: Arc<dyn Stream> = match name {
-        args::ContainerName::Tar => {
-            let safe = target.safe_names || before.is_some_and(|(_, options)| options == 1);
-            Arc::new(Tar { names: if safe { Names::Safe } else { Names::Keys } })
+    let safe = target.safe_names || before.is_some_and(|(_, options)| options == 1);
+    if target.safe_names && name != args::ContainerName::Tar {
+        return refuse("--safe-names is for tars", "the other containers take any key");
+    }
+    let (stream, usual): (Arc<dyn Stream>, _) = match name {
+        args::ContainerName::Lmdb if target.order.is_some_and(|order| order != Order::Key) => {
+            return refuse("LMDB has its records in the order of their keys", "leave --order out");
         }
-        _ if target.safe_names => return refuse("--safe-names is for tars", "TFRecords take any key"),
-        _ => Arc::new(TfRecord),
+        args::ContainerName::Shard => return Ok(Some(Format::Shard)),
+        args::ContainerName::Lmdb => return Ok(Some(Format::Database(&Lmdb))),
+        #[cfg(feature = "hdf5")]
+        args::ContainerName::Hdf5 => (Arc::new(packhorse::Hdf5), Order::Key),
+        args::ContainerName::Tar => {
+            (Arc::new(Tar { names: if safe { Names::Safe } else { Names::Keys } }), Order::Shuffled(0))
+        }
+        args::ContainerName::Tfrecord => (Arc::new(TfRecord), Order::Shuffled(0)),
     };
+    let order = target.order.or(before.map(|(order, _)| order)).unwrap_or(usual);
     Ok(Some(Format::Stream { stream, order }))
 }
 

@@ -155,7 +155,7 @@ fn few_and_empty_payloads() {
     ] {
         let (path, payloads) = write(dir.path(), name, &samples);
         compare(&path, &samples);
-        ends(&samples).compare(&path, payloads, &dir.path().join("scratch")).unwrap();
+        assert!(ends(&samples).compare(&path, payloads, &dir.path().join("scratch")).unwrap());
     }
 }
 
@@ -185,7 +185,7 @@ fn a_file_is_compared_with_its_samples() {
     let dir = TempDir::new().unwrap();
     let scratch = dir.path().join("scratch");
     let (path, payloads) = write(dir.path(), "a.h5", &samples());
-    ends(&samples()).compare(&path, payloads.clone(), &scratch).unwrap();
+    assert!(ends(&samples()).compare(&path, payloads.clone(), &scratch).unwrap());
     let differs = |change: &dyn Fn(&mut Vec<Sample>)| {
         let mut other = samples();
         change(&mut other);
@@ -207,7 +207,10 @@ fn a_file_is_compared_with_its_samples() {
     let begin = file.dataset("data").unwrap().offset().unwrap();
     drop((file, from));
     let moved = begin..begin + (payloads.end - payloads.start);
-    ends(&samples()).compare(&other, moved.clone(), &scratch).unwrap();
+    assert!(
+        !ends(&samples()).compare(&other, moved.clone(), &scratch).unwrap(),
+        "other bytes, which say the same"
+    );
     let shifted = moved.start + 1..moved.end + 1;
     let what = ends(&samples()).compare(&other, shifted, &scratch).unwrap_err();
     assert_eq!(what, format!("`data` begins at byte {begin}, not at {}", begin + 1));

@@ -1,18 +1,17 @@
 //! Indexes files that packhorse did not write: samples stay where they are.
 
-use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 
-use packhorse_core::{Codec, Digest, Extent, Order, Sha256, StreamFile, path_text};
+use packhorse_core::{Codec, Digest, Extent, Order, StreamFile, path_text};
 use packhorse_manifest::Detail;
 use packhorse_source::{Entry, Failure};
 use rayon::Scope;
-use sha2::Digest as _;
 
 use super::places::{Place, Places};
 use super::tables::{WrittenStream, tables};
 use super::write::{Unreadable, Writing};
+use crate::digests::{Digests, digests};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::plan::Plan;
@@ -171,7 +170,7 @@ impl FoundRun<'_> {
                 digests(&mut from).map_err(|error| source.failure(file, error.to_string()))
             });
             match digests {
-                Ok((crc, sha256)) => found.push(place(file, crc, sha256)),
+                Ok(Digests { crc32c, sha256, .. }) => found.push(place(file, crc32c, sha256)),
                 Err(failure) => return Ok(Err(failure)),
             }
         }
@@ -188,8 +187,7 @@ impl FoundRun<'_> {
             return Err(Error::refused(what, "`packhorse pack` takes it as it is; or decompress it first"));
         };
         let mut opened = packhorse_core::open_regular(path).map_err(Error::io("open", path))?;
-        let (_, sha256) = digests(&mut opened).map_err(Error::io("read", path))?;
-        let len = opened.metadata().map_err(Error::io("read", path))?.len();
+        let Digests { len, sha256, .. } = digests(&mut opened).map_err(Error::io("read", path))?;
         let path = std::fs::canonicalize(path).map_err(Error::io("open", path))?;
         let pack = std::fs::canonicalize(self.pack).map_err(Error::io("open", self.pack))?;
         let name = relative(&path, &pack);
@@ -205,21 +203,6 @@ fn place(file: packhorse_source::FileRef<'_>, crc32c: u32, sha256: Digest) -> Pl
     let size = file.blob.size;
     let extent = Extent { offset: file.blob.place.at, stored: size, raw: size, crc32c, codec: Codec::Raw };
     Place { sha256, file: file.blob.place.file, extent }
-}
-
-fn digests(from: &mut impl Read) -> io::Result<(u32, Digest)> {
-    let (mut hasher, mut crc, mut buffer) = (Sha256::new(), 0, vec![0; 1 << 20]);
-    loop {
-        match from.read(&mut buffer) {
-            Ok(0) => return Ok((crc, Digest::finish(hasher))),
-            Ok(read) => {
-                hasher.update(&buffer[..read]);
-                crc = crc32c::crc32c_append(crc, &buffer[..read]);
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 /// Returns the way from a folder to a file; both are absolute and without links.

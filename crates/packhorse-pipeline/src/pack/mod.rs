@@ -1,3 +1,4 @@
+mod database;
 mod found;
 mod part;
 mod places;
@@ -10,7 +11,9 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packhorse_core::{Container, Digest, Disk, Key, Order, Storage, Stream, path_text, read_regular};
+use packhorse_core::{
+    Container, Database, Digest, Disk, Key, Order, Storage, Stream, path_text, read_regular,
+};
 use packhorse_manifest::{
     CutRule, Detail, Lock, LockLine, MANIFEST, MAX_SEGMENTS, Manifest, Segment, attributes_path, index_path,
 };
@@ -18,6 +21,7 @@ use packhorse_reader::{CONTAINERS, ContainerKind, EXTENTS, MAX_MANIFEST, Pack, s
 use packhorse_shard::{Compression, Shard};
 use packhorse_source::{Source, SourceOptions};
 
+use self::database::DatabaseRun;
 use self::found::FoundRun;
 use self::run::{Done, Run};
 use self::stream::{StreamRun, Target};
@@ -84,6 +88,8 @@ pub enum Format {
         /// The order of the samples in the files.
         order: Order,
     },
+    /// One file, as a library of its own writes it.
+    Database(&'static dyn Database),
     /// The files of the source itself, which packhorse did not write and does not copy.
     InPlace {
         /// The name of the container that they are.
@@ -97,29 +103,33 @@ impl Format {
         match self {
             Self::Shard => Shard::default().name(),
             Self::Stream { stream, .. } => stream.name(),
+            Self::Database(database) => database.name(),
             Self::InPlace { container } => container,
         }
     }
 
     /// Returns the format of a pack: that which it has, or the one asked for.
     fn of(pack: &Path, asked: Option<&Self>) -> Result<Self> {
-        let there = CONTAINERS.into_iter().find(|container| pack.join(container.name()).is_dir());
+        let there = CONTAINERS.iter().copied().find(|container| pack.join(container.name()).is_dir());
         let there = match there {
-            Some(ContainerKind::Stream(stream)) if pack.join(MANIFEST).exists() => {
+            Some(ContainerKind::Segments(_)) => Some(Self::Shard),
+            Some(container) if pack.join(MANIFEST).exists() => {
                 let opened = Pack::open(pack)?;
                 let Some(files) = opened.stream()? else { return Ok(Self::Shard) };
-                let (options, order) = (files.options()?, files.order()?);
-                if order == Order::Found {
-                    let there = Self::InPlace { container: stream.name() };
-                    return there.or_as_asked(pack, asked);
-                }
-                let stream = stream.with_options(options).ok_or_else(|| {
-                    let what = format!("{} has options of a newer packhorse", path_text(files.folder()));
-                    Error::refused(what, "use that")
-                })?;
-                Some(Self::Stream { stream: stream.into(), order })
+                let order = files.order()?;
+                Some(match container {
+                    _ if order == Order::Found => Self::InPlace { container: container.name() },
+                    ContainerKind::Segments(_) => Self::Shard,
+                    ContainerKind::Database(database) => Self::Database(database),
+                    ContainerKind::Stream(stream) => {
+                        let stream = stream.with_options(files.options()?).ok_or_else(|| {
+                            let folder = path_text(files.folder());
+                            Error::refused(format!("{folder} has options of a newer packhorse"), "use that")
+                        })?;
+                        Self::Stream { stream: stream.into(), order }
+                    }
+                })
             }
-            Some(ContainerKind::Segments(_)) => Some(Self::Shard),
             _ => None,
         };
         match there {
@@ -202,6 +212,13 @@ pub fn pack(
                 let journal = &run.journal;
                 let stream = StreamRun { writing, target, plan: &plan, classes: &classes, journal, threads };
                 stream.write(detail)?.map(Made::of_stream)
+            }
+            Format::Database(database) => {
+                let (writing, threads) = (run.writing.clone(), options.threads.max(1));
+                let (journal, classes, database) = (&run.journal, &classes, *database);
+                DatabaseRun { writing, database, plan: &plan, classes, journal, threads }
+                    .write(detail)?
+                    .map(Made::of_stream)
             }
             Format::InPlace { container } => {
                 let (writing, threads) = (run.writing.clone(), options.threads.max(1));

@@ -4,10 +4,7 @@ use std::collections::HashSet;
 use std::io::{self, IoSlice, Read};
 use std::sync::Mutex;
 
-use packhorse_core::{
-    Attributes, Codec, Digest, Ends, Extent, ImageFacts, Order, Sha256, Stream, StreamField, StreamFile,
-    StreamSample,
-};
+use packhorse_core::{Codec, Digest, Ends, Extent, ImageFacts, Order, Sha256, Stream, StreamFile};
 use packhorse_manifest::Detail;
 use packhorse_shard::PairHasher;
 use packhorse_source::{Entry, Failure};
@@ -58,7 +55,7 @@ impl StreamRun<'_> {
     pub(super) fn write(&self, detail: Detail) -> Result<Result<WrittenStream, Unreadable>> {
         let (rows, unfit) = self.rows()?;
         if !unfit.is_empty() {
-            return self.or_fail(unfit);
+            return self.writing.or_fail(unfit);
         }
         let order = self.positions(&rows)?;
         let files = self.cut(&rows, &order);
@@ -84,7 +81,7 @@ impl StreamRun<'_> {
             all.push(file);
         }
         if !unreadable.is_empty() {
-            return self.or_fail(unreadable);
+            return self.writing.or_fail(unreadable);
         }
         let bytes = all.iter().map(|file| file.len).sum();
         match tables(&self.writing, self.plan, self.journal, &places, detail)? {
@@ -93,18 +90,7 @@ impl StreamRun<'_> {
                 let (name, options) = (stream.name(), stream.options());
                 Ok(Ok(WrittenStream { segments, findings, files: all, bytes, table, name, options, order }))
             }
-            Err(wrong) => self.or_fail(wrong),
-        }
-    }
-
-    fn or_fail<T>(&self, mut failed: Unreadable) -> Result<Result<T, Unreadable>> {
-        failed.sort_by(|a, b| a.0.cmp(&b.0));
-        match self.writing.skip {
-            true => Ok(Err(failed)),
-            false => {
-                let failures = failed.into_iter().map(|(_, failure)| failure).collect();
-                Err(packhorse_source::Error::Samples(failures).into())
-            }
+            Err(wrong) => self.writing.or_fail(wrong),
         }
     }
 
@@ -124,8 +110,9 @@ impl StreamRun<'_> {
             match framed {
                 Ok(pieces) => {
                     let framing: usize = pieces.iter().map(Vec::len).sum();
-                    let in_ends =
-                        self.sample(&entry, &zeros, |sample| self.target.stream.size_in_ends(sample));
+                    let in_ends = self.writing.sample(self.classes, &entry, &zeros, |sample| {
+                        self.target.stream.size_in_ends(sample)
+                    });
                     let len = entry.size().saturating_add(framing as u64).saturating_add(in_ends);
                     rows.push(Row { at, first_field: fields, len });
                     fields += zeros.len() as u64;
@@ -143,33 +130,7 @@ impl StreamRun<'_> {
 
     /// Returns the bytes around the payloads of a sample, of which `seen` are the checksums and what their first bytes show.
     fn frame(&self, entry: &Entry, seen: &[(u32, Option<ImageFacts>)]) -> Result<Vec<Vec<u8>>, String> {
-        self.sample(entry, seen, |sample| self.target.stream.frame(sample))
-    }
-
-    fn sample<T>(
-        &self,
-        entry: &Entry,
-        seen: &[(u32, Option<ImageFacts>)],
-        use_it: impl FnOnce(&StreamSample<'_>) -> T,
-    ) -> T {
-        let source = self.writing.source;
-        let fields: Vec<_> = entry
-            .files()
-            .zip(seen)
-            .map(|(file, &(crc32c, image))| StreamField {
-                name: file.field,
-                size: file.blob.size,
-                crc32c,
-                image,
-            })
-            .collect();
-        let class = source.attributes().iter().position(|name| name == "class");
-        let class = class.and_then(|at| entry.values.get(at)).and_then(|value| value.as_string());
-        let label = class.and_then(|class| {
-            self.classes.iter().find(|(_, known)| **known == *class).map(|(number, _)| *number)
-        });
-        let attributes = Attributes { names: source.attributes(), values: &entry.values };
-        use_it(&StreamSample { key: entry.key.as_ref(), fields: &fields, attributes: &attributes, label })
+        self.writing.sample(self.classes, entry, seen, |sample| self.target.stream.frame(sample))
     }
 
     /// Returns the numbers of the samples in the order in which they are written.
@@ -304,7 +265,8 @@ impl<'j> FileJob<'j, '_> {
         for rank in needed {
             let entry = self.run.plan.row_at(self.rows[*rank as usize].at)?;
             let unseen = vec![(0, None); entry.files().count()];
-            let pushed = self.run.sample(&entry, &unseen, |sample| ends.push(sample));
+            let StreamRun { writing, classes, .. } = self.run;
+            let pushed = writing.sample(classes, &entry, &unseen, |sample| ends.push(sample));
             pushed.map_err(|what| wrong(format!("{}: {what}", entry.key)))?;
         }
         let scratch = self.run.writing.partial.join(format!("ends.{}", self.number));

@@ -1,13 +1,15 @@
 use std::path::PathBuf;
 
 use packhorse_core::{
-    AtomicFile, Container, Digest, Field, FieldStream, IndexView, Key, Sample, SegmentWriter,
+    AtomicFile, Attributes, Container, Digest, Field, FieldStream, ImageFacts, IndexView, Key, Sample,
+    SegmentWriter, StreamField, StreamSample,
 };
 use packhorse_manifest::{AttributesBuilder, Detail, Segment};
 use packhorse_shard::Compression;
 use packhorse_source::{Entry, Failure, Source};
 use rayon::Scope;
 
+use crate::classes::Classes;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, PlannedSegment};
 use crate::progress::Progress;
@@ -33,6 +35,43 @@ pub(crate) struct Writing<'a> {
 }
 
 impl Writing<'_> {
+    /// Uses an entry as a sample, of whose payloads `seen` are the checksums and what their first bytes show.
+    pub(super) fn sample<T>(
+        &self,
+        classes: &Classes,
+        entry: &Entry,
+        seen: &[(u32, Option<ImageFacts>)],
+        use_it: impl FnOnce(&StreamSample<'_>) -> T,
+    ) -> T {
+        let fields: Vec<_> = entry
+            .files()
+            .zip(seen)
+            .map(|(file, &(crc32c, image))| StreamField {
+                name: file.field,
+                size: file.blob.size,
+                crc32c,
+                image,
+            })
+            .collect();
+        let attributes = Attributes { names: self.source.attributes(), values: &entry.values };
+        let class = attributes.get("class").and_then(|value| value.as_string());
+        let label = class
+            .and_then(|class| classes.iter().find(|(_, known)| **known == *class).map(|(number, _)| *number));
+        use_it(&StreamSample { key: entry.key.as_ref(), fields: &fields, attributes: &attributes, label })
+    }
+
+    /// Hands on the samples that fail where the run goes on without them.
+    pub(super) fn or_fail<T>(&self, mut failed: Unreadable) -> Result<Result<T, Unreadable>> {
+        failed.sort_by(|a, b| a.0.cmp(&b.0));
+        match self.skip {
+            true => Ok(Err(failed)),
+            false => {
+                let failures = failed.into_iter().map(|(_, failure)| failure).collect();
+                Err(packhorse_source::Error::Samples(failures).into())
+            }
+        }
+    }
+
     /// Adds a sample's values to the attributes of its segment.
     pub(super) fn columns(&self, columns: &mut AttributesBuilder, entry: &Entry) -> Result<()> {
         columns.push(entry.key.as_ref(), &entry.values).map_err(|name| {
@@ -42,7 +81,7 @@ impl Writing<'_> {
     }
 }
 
-/// Samples that could not be read.
+/// Samples that could not be read, or do not fit.
 pub(crate) type Unreadable = Vec<(Key, Failure)>;
 
 /// Writes one segment of a plan.

@@ -120,8 +120,8 @@ pub fn repair(
 /// Refuses a folder that is no pack, and one whose first run has not ended.
 fn check_pack(pack: &Path) -> Result<()> {
     let has = |name: &str| pack.join(name).exists();
-    let other = CONTAINERS.into_iter().find(|container| has(container.name()));
-    if let Some(other @ ContainerKind::Stream(_)) = other {
+    let other = CONTAINERS.iter().copied().find(|container| has(container.name()));
+    if let Some(other) = other.filter(|other| !matches!(other, ContainerKind::Segments(_))) {
         return Err(only_shards(pack, other));
     }
     let lock = format!("{}.sha256", Shard::default().name());

@@ -62,8 +62,8 @@ fn know(pack: &Pack, manifest: &Manifest, known: &mut HashSet<PathBuf>) {
             known.extend(container.find(pack.path(), segment.content));
         }
     }
-    if let ContainerKind::Stream(stream) = pack.container() {
-        let folder = stream_folder(stream.name(), Manifest::version(manifest.text().as_bytes()));
+    if !matches!(pack.container(), ContainerKind::Segments(_)) {
+        let folder = stream_folder(pack.container().name(), Manifest::version(manifest.text().as_bytes()));
         known.insert(folder.join(EXTENTS));
         // What an earlier version's files are called is in its own table.
         let table = read_table(&pack.path().join(folder.join(EXTENTS))).unwrap_or_default();

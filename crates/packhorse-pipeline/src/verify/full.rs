@@ -191,7 +191,7 @@ fn check_segment(pack: &Pack, s: usize) -> Result<Found> {
 
     let in_container = match pack.container() {
         ContainerKind::Segments(container) => check_container(pack, container, line, &missing, &mut found),
-        ContainerKind::Stream(_) => None,
+        ContainerKind::Stream(_) | ContainerKind::Database(_) => None,
     };
 
     let index_path = pack.path().join(index_path(line.content));

@@ -1,5 +1,6 @@
 //! Proofs that a pack is what it says, and that it equals its source.
 
+mod database;
 mod extra;
 mod full;
 mod manifest;

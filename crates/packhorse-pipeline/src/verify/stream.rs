@@ -4,14 +4,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use packhorse_core::{
-    Attributes, Digest, Extent, FieldRow, FileEnds, ImageFacts, KeyRef, Order, Sha256, Stream, StreamField,
+    Attributes, Extent, FieldRow, FileEnds, ImageFacts, KeyRef, Order, Stream, StreamField, StreamFile,
     StreamSample, open_regular,
 };
-use packhorse_reader::{ContainerKind, Pack, StreamFiles};
+use packhorse_reader::{ContainerKind, Pack, Sample, StreamFiles};
 use rayon::ThreadPool;
-use sha2::Digest as _;
 
+use super::database::check_database;
 use super::{Fault, FaultKind, Faults};
+use crate::digests::{Digests, digests};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::read_ahead::image_facts;
@@ -28,75 +29,103 @@ pub(super) struct Checked {
     pub(super) outside: bool,
 }
 
-/// Reads every byte of a stream's files: each payload against its SHA-256, and what is around them against what follows
-/// from the samples. A container with a file for each segment has none.
+impl Checked {
+    fn wrong(&mut self, path: Option<PathBuf>, offset: Option<u64>, what: String) {
+        self.faults.add(Fault { kind: FaultKind::Container, path, key: None, offset, what });
+    }
+}
+
+/// Reads every byte of the files that hold a whole version: each payload against its SHA-256, and what is around them
+/// against what follows from the samples. A container with a file for each segment has none.
 pub(super) fn check_stream(pack: &Pack, workers: &ThreadPool, progress: &dyn Progress) -> Result<Checked> {
-    let ContainerKind::Stream(container) = pack.container() else { return Ok(Checked::default()) };
     let mut checked = Checked::default();
-    let mut wrong = |path: Option<PathBuf>, what: String| {
-        checked.faults.add(Fault { kind: FaultKind::Container, path, key: None, offset: None, what });
-    };
     let files = match pack.stream() {
         Ok(Some(files)) => files,
-        Ok(None) => return Ok(Checked::default()),
+        Ok(None) => return Ok(checked),
         Err(error) => {
-            wrong(None, error.to_string());
+            checked.wrong(None, None, error.to_string());
             return Ok(checked);
         }
     };
     if let Err(what) = files.table().check() {
-        let offset = Some(what.offset);
-        let path = Some(files.folder().join(packhorse_reader::EXTENTS));
-        let kind = FaultKind::Container;
-        checked.faults.add(Fault { kind, path, key: None, offset, what: what.what });
+        checked.wrong(Some(files.folder().join(packhorse_reader::EXTENTS)), Some(what.offset), what.what);
         return Ok(checked);
     }
-    let Some(stream) = container.with_options(files.options()?) else {
-        wrong(None, "was written with options of a newer packhorse".to_owned());
-        return Ok(checked);
-    };
     checked.files = pack.container_files()?;
     let in_files = match by_file(pack, files) {
         Ok(in_files) => in_files,
         Err(error) => {
             // The index has faults of its own.
-            checked.faults.add(Fault {
-                kind: FaultKind::Container,
-                path: Some(files.folder().to_owned()),
-                key: None,
-                offset: None,
-                what: format!("cannot be compared: {error}"),
-            });
+            checked.wrong(Some(files.folder().to_owned()), None, format!("cannot be compared: {error}"));
             return Ok(checked);
         }
     };
     checked.outside = files.order()? == Order::Found;
-    let outside = checked.outside;
-    let weights: Vec<u64> = files.files().iter().map(|file| file.len).collect();
-    let found = heaviest_first(workers, &weights, |f| {
-        let path = files.path(f as u32);
-        let mut job = Job { pack, stream: &*stream, path: &path, faults: Faults::default(), bytes: 0, at: 0 };
-        let read = match outside {
-            true => job.found(&in_files[f], files.files()[f].len, progress),
-            false => job.file(&in_files[f], files.files()[f].len, progress),
-        };
-        if let Err(error) = read {
-            match error {
-                Stopped::Read(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    job.fault(None, "the file ends here, too early".into());
-                }
-                Stopped::Read(error) => job.fault(None, error.to_string()),
-                // Index or attributes, which have faults of their own.
-                Stopped::Pack(error) => job.fault(None, format!("cannot be compared from here on: {error}")),
-            }
+    let found = match pack.container() {
+        ContainerKind::Stream(stream) if !checked.outside => {
+            let Some(stream) = stream.with_options(files.options()?) else {
+                checked.wrong(None, None, "was written with options of a newer packhorse".to_owned());
+                return Ok(checked);
+            };
+            let weights: Vec<u64> = files.files().iter().map(|file| file.len).collect();
+            heaviest_first(workers, &weights, |f| {
+                let path = files.path(f as u32);
+                let mut job = Job::new(pack, &path);
+                let read = job.file(&*stream, &in_files[f], &files.files()[f], progress);
+                Ok(job.end(read))
+            })?
         }
-        Ok((job.faults, job.bytes))
-    })?;
+        container => {
+            let mut found = payloads(pack, files, &in_files, workers, progress)?;
+            if let ContainerKind::Database(database) = container
+                && !checked.outside
+            {
+                for file in files.files() {
+                    found.push((check_database(pack, database, &files.path(0), file), 0));
+                }
+            }
+            found
+        }
+    };
     for (faults, bytes) in found {
         checked.faults.merge(faults);
         checked.bytes += bytes;
     }
     Ok(checked)
+}
+
+/// Bytes of a file whose payloads one worker compares at a time.
+const RUN: u64 = 64 << 20;
+
+/// Compares the payloads at their places, whatever is between them.
+fn payloads(
+    pack: &Pack,
+    files: &StreamFiles,
+    in_files: &[Vec<(u64, u64)>],
+    workers: &ThreadPool,
+    progress: &dyn Progress,
+) -> Result<Vec<(Faults, u64)>> {
+    let mut found = Vec::new();
+    let mut runs = Vec::new();
+    for (f, (file, samples)) in files.files().iter().zip(in_files).enumerate() {
+        let path = files.path(f as u32);
+        let mut job = Job::new(pack, &path);
+        let read = job.has_len(file.len);
+        found.push(job.end(read.map(drop)));
+        let mut rest = &samples[..];
+        while let Some((start, _)) = rest.first() {
+            let (run, after) = rest.split_at(rest.partition_point(|(offset, _)| offset - start < RUN));
+            runs.push((path.clone(), run));
+            rest = after;
+        }
+    }
+    found.extend(heaviest_first(workers, &vec![0; runs.len()], |r| {
+        let (path, run) = &runs[r];
+        let mut job = Job::new(pack, path);
+        let read = job.payloads(run, progress);
+        Ok(job.end(read))
+    })?);
+    Ok(found)
 }
 
 /// Finds the samples of each file, in the order in which they lie there.
@@ -118,7 +147,7 @@ fn by_file(pack: &Pack, files: &StreamFiles) -> Result<Vec<Vec<(u64, u64)>>> {
 }
 
 /// Why a file is not read to its end.
-enum Stopped {
+pub(super) enum Stopped {
     Read(io::Error),
     Pack(Error),
 }
@@ -136,50 +165,95 @@ impl From<io::Error> for Stopped {
 }
 
 /// The check of one file.
-struct Job<'a> {
+pub(super) struct Job<'a> {
     pack: &'a Pack,
-    stream: &'a dyn Stream,
     path: &'a Path,
     faults: Faults,
     bytes: u64,
     at: u64,
 }
 
-impl Job<'_> {
-    fn fault(&mut self, key: Option<packhorse_core::Key>, what: String) {
-        let (path, offset) = (Some(self.path.to_owned()), Some(self.at));
+impl<'a> Job<'a> {
+    pub(super) fn new(pack: &'a Pack, path: &'a Path) -> Self {
+        Self { pack, path, faults: Faults::default(), bytes: 0, at: 0 }
+    }
+
+    /// Returns what was found, and the bytes of payload that were read.
+    pub(super) fn end(mut self, read: Result<(), Stopped>) -> (Faults, u64) {
+        match read {
+            Ok(()) => {}
+            Err(Stopped::Read(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.fault(None, "the file ends here, too early".into());
+            }
+            Err(Stopped::Read(error)) => self.fault(None, error.to_string()),
+            // Index or attributes, which have faults of their own.
+            Err(Stopped::Pack(error)) => {
+                self.fault(None, format!("cannot be compared from here on: {error}"))
+            }
+        }
+        (self.faults, self.bytes)
+    }
+
+    pub(super) fn fault(&mut self, key: Option<packhorse_core::Key>, what: String) {
+        self.fault_at(self.at, key, what);
+    }
+
+    pub(super) fn fault_at(&mut self, offset: u64, key: Option<packhorse_core::Key>, what: String) {
+        let (path, offset) = (Some(self.path.to_owned()), Some(offset));
         self.faults.add(Fault { kind: FaultKind::Container, path, key, offset, what });
     }
 
-    fn file(&mut self, samples: &[(u64, u64)], len: u64, progress: &dyn Progress) -> Result<(), Stopped> {
+    /// Opens the file, which should have that length.
+    fn has_len(&mut self, len: u64) -> Result<File, Stopped> {
         let file = open_regular(self.path)?;
         let found = file.metadata()?.len();
         if found != len {
-            self.fault(None, format!("has {found} bytes, {len} were written"));
+            self.fault(None, format!("has {found} bytes, {len} when the pack was made"));
         }
+        Ok(file)
+    }
+
+    fn file(
+        &mut self,
+        stream: &dyn Stream,
+        samples: &[(u64, u64)],
+        known: &StreamFile,
+        progress: &dyn Progress,
+    ) -> Result<(), Stopped> {
+        let file = self.has_len(known.len)?;
         let mut from = BufReader::with_capacity(1 << 20, file);
-        let mut ends = self.stream.ends(&self.pack.manifest().classes);
+        let mut ends = stream.ends(&self.pack.manifest().classes);
         let mut begin = None;
         for (_, rank) in samples {
-            let size = self.sample(*rank, &mut from, &mut *ends, &mut begin)?;
+            let size = self.sample(stream, *rank, &mut from, &mut *ends, &mut begin)?;
             self.bytes += size;
             progress.advance(1, size);
         }
         let scratch = tempfile::tempdir().map_err(io::Error::other)?;
         let payloads = begin.unwrap_or_default()..self.at;
-        if let Err(what) = ends.compare(self.path, payloads, &scratch.path().join("ends")) {
-            self.fault(None, what);
+        match ends.compare(self.path, payloads, &scratch.path().join("ends")) {
+            Ok(true) => Ok(()),
+            Ok(false) => self.whole(known),
+            Err(what) => {
+                self.fault(None, what);
+                Ok(())
+            }
+        }
+    }
+
+    /// Compares the file as a whole, of which there are bytes that follow from no sample.
+    pub(super) fn whole(&mut self, known: &StreamFile) -> Result<(), Stopped> {
+        let found = digests(&mut open_regular(self.path)?)?.sha256;
+        if found != known.sha256 {
+            let what = format!("SHA-256 of the file {found}, that of the pack's is {}", known.sha256);
+            self.fault_at(0, None, what);
         }
         Ok(())
     }
 
-    /// Compares the payloads in a file that packhorse did not write: what lies between them is not known.
-    fn found(&mut self, samples: &[(u64, u64)], len: u64, progress: &dyn Progress) -> Result<(), Stopped> {
+    /// Compares payloads, whatever lies between them.
+    fn payloads(&mut self, samples: &[(u64, u64)], progress: &dyn Progress) -> Result<(), Stopped> {
         let file = open_regular(self.path)?;
-        let found = file.metadata()?.len();
-        if found != len {
-            self.fault(None, format!("has {found} bytes, {len} when it was indexed"));
-        }
         for (_, rank) in samples {
             let sample = self.pack.get(*rank)?;
             let key = sample.key()?;
@@ -204,12 +278,12 @@ impl Job<'_> {
         extent: &Extent,
         from: &mut impl Read,
     ) -> Result<(), Stopped> {
-        let (sha256, crc) = digests(from)?;
+        let Digests { sha256, crc32c, .. } = digests(from)?;
         if sha256 != field.sha256 {
             let what = format!("field {}: SHA-256 {sha256}, expected {}", field.name, field.sha256);
             self.fault(Some(key.to_key()), what);
-        } else if crc != extent.crc32c {
-            let what = format!("CRC-32C {crc:08x}, the extent table has {:08x}", extent.crc32c);
+        } else if crc32c != extent.crc32c {
+            let what = format!("CRC-32C {crc32c:08x}, the extent table has {:08x}", extent.crc32c);
             self.fault(Some(key.to_key()), what);
         }
         Ok(())
@@ -218,6 +292,7 @@ impl Job<'_> {
     /// Compares one sample; returns the bytes of its payload. The first one tells where samples `begin`.
     fn sample(
         &mut self,
+        stream: &dyn Stream,
         rank: u64,
         from: &mut BufReader<File>,
         ends: &mut dyn FileEnds,
@@ -226,15 +301,12 @@ impl Job<'_> {
         let sample = self.pack.get(rank)?;
         let (key, fields) = (sample.key()?, sample.fields()?);
         let (names, values): (Vec<_>, Vec<_>) = self.pack.attributes(rank)?.into_iter().unzip();
-        let mut extents = Vec::with_capacity(fields.len());
-        for n in 0..fields.len() {
-            extents.push(sample.extent(n as u64)?);
-        }
+        let extents = extents(&sample, fields.len())?;
         let framed: Vec<_> = fields
             .iter()
             .zip(&extents)
             .map(|(field, extent)| {
-                let image = if self.stream.wants_images() { image_at(from.get_ref(), extent)? } else { None };
+                let image = if stream.wants_images() { image_at(from.get_ref(), extent)? } else { None };
                 Ok(StreamField { name: field.name, size: field.size, crc32c: extent.crc32c, image })
             })
             .collect::<io::Result<_>>()?;
@@ -242,7 +314,7 @@ impl Job<'_> {
         let label = self.pack.label(rank)?;
         let framed = StreamSample { key, fields: &framed, attributes: &attributes, label };
         let pushed = if ends.need_samples() { ends.push(&framed) } else { Ok(()) };
-        let pieces = match pushed.and_then(|()| self.stream.frame(&framed)) {
+        let pieces = match pushed.and_then(|()| stream.frame(&framed)) {
             Ok(pieces) => pieces,
             Err(what) => {
                 self.fault(Some(key.to_key()), what);
@@ -290,6 +362,11 @@ impl Job<'_> {
     }
 }
 
+/// Returns where the fields of a sample lie.
+pub(super) fn extents(sample: &Sample<'_>, fields: usize) -> Result<Vec<Extent>, Stopped> {
+    (0..fields as u64).map(|n| Ok(sample.extent(n)?)).collect()
+}
+
 /// A part of a file.
 struct Part<'f> {
     file: &'f File,
@@ -312,19 +389,4 @@ fn image_at(file: &File, extent: &Extent) -> io::Result<Option<ImageFacts>> {
     let mut head = vec![0; extent.stored.min(packhorse_image::HEAD as u64) as usize];
     file.read_exact_at(&mut head, extent.offset)?;
     Ok(image_facts(&head))
-}
-
-fn digests(from: &mut impl Read) -> io::Result<(Digest, u32)> {
-    let (mut hasher, mut crc, mut buffer) = (Sha256::new(), 0, vec![0; 1 << 16]);
-    loop {
-        match from.read(&mut buffer) {
-            Ok(0) => return Ok((Digest::finish(hasher), crc)),
-            Ok(read) => {
-                hasher.update(&buffer[..read]);
-                crc = crc32c::crc32c_append(crc, &buffer[..read]);
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
 }

@@ -15,7 +15,7 @@ pub(super) fn in_order(ops: &[Op], pack: &Path) {
     let mut manifest = false;
     for op in ops {
         match op {
-            Op::Create(path) | Op::Write(path) => {
+            Op::Create(path) | Op::Open(path) | Op::Write(path) => {
                 dirty.insert(path.clone(), true);
             }
             Op::Sync(path) => {

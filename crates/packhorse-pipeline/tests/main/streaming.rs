@@ -6,6 +6,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use packhorse_core::Order;
+use packhorse_hdf5::Hdf5;
+use packhorse_lmdb::Lmdb;
 use packhorse_manifest::CutRule;
 use packhorse_pipeline::{
     Error, Format, OnError, PackOptions, PackSource, Result, check_manifest, pack, rebuild_manifest, repair,
@@ -26,6 +28,14 @@ fn tar(order: Order) -> PackOptions {
 
 fn tfrecord(order: Order) -> PackOptions {
     PackOptions { format: Some(Format::Stream { stream: Arc::new(TfRecord), order }), ..small() }
+}
+
+fn hdf5(order: Order) -> PackOptions {
+    PackOptions { format: Some(Format::Stream { stream: Arc::new(Hdf5), order }), ..small() }
+}
+
+fn lmdb() -> PackOptions {
+    PackOptions { format: Some(Format::Database(&Lmdb)), ..small() }
 }
 
 /// Files with names of images and sizes around those of blocks, one of which is streamed.
@@ -61,12 +71,13 @@ fn whole(pack: &Path) {
 
 /// The files of a pack's container.
 fn tars(pack: &Path) -> Vec<PathBuf> {
-    let folder = ["tar", "tfrecord"].into_iter().map(|name| pack.join(name)).find(|folder| folder.exists());
+    let containers = ["hdf5", "lmdb", "tar", "tfrecord"].into_iter();
+    let folder = containers.map(|name| pack.join(name)).find(|folder| folder.exists());
     let mut files: Vec<_> = fs::read_dir(folder.unwrap())
         .unwrap()
         .flat_map(|version| fs::read_dir(version.unwrap().path()).unwrap())
         .map(|file| file.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|end| end == "tar" || end == "tfrecord"))
+        .filter(|path| path.extension().is_some_and(|end| end != "phx"))
         .collect();
     files.sort();
     files
@@ -81,6 +92,9 @@ fn a_tar_pack_holds_what_a_shard_pack_holds() {
         ("shuffled", tar(Order::Shuffled(0))),
         ("other", tar(Order::Shuffled(1))),
         ("records", tfrecord(Order::Shuffled(0))),
+        ("datasets", hdf5(Order::Key)),
+        ("datasets.shuffled", hdf5(Order::Shuffled(0))),
+        ("database", lmdb()),
     ] {
         let report = pack_as(&place, out, &options).unwrap();
         assert!(report.new_version && report.samples == 91);
@@ -100,7 +114,7 @@ fn a_tar_pack_holds_what_a_shard_pack_holds() {
         }
         let stat = stat(&at, &Default::default(), &()).unwrap();
         assert_eq!(stat.stored, tars(&at).iter().map(|tar| fs::metadata(tar).unwrap().len()).sum::<u64>());
-        assert!(tars(&at).len() > 3);
+        assert!((tars(&at).len() > 3) == (out != "database"));
         // Any thread count, and again from the tars themselves.
         let one = PackOptions { threads: 1, ..options };
         pack(&PackSource::open(&at).unwrap(), place.at(&format!("{out}.again")), &one, &()).unwrap();
@@ -168,6 +182,16 @@ fn every_byte_of_a_tfrecord_pack_is_checked() {
     every_byte_is_checked(&tfrecord(Order::Key), "tfrecord");
 }
 
+#[test]
+fn every_byte_of_an_hdf5_pack_is_checked() {
+    every_byte_is_checked(&hdf5(Order::Shuffled(3)), "hdf5");
+}
+
+#[test]
+fn every_byte_of_an_lmdb_pack_is_checked() {
+    every_byte_is_checked(&lmdb(), "lmdb");
+}
+
 fn every_byte_is_checked(options: &PackOptions, name: &str) {
     let place = Place::new(&images().into_iter().filter(|(_, bytes)| bytes.len() < 600).take(24).collect());
     pack_as(&place, "pack", options).unwrap();
@@ -198,16 +222,20 @@ fn every_byte_is_checked(options: &PackOptions, name: &str) {
     }
     assert!(faults().is_empty());
 
-    let victim = &tars(&at)[1];
+    let (number, victim) =
+        tars(&at).into_iter().enumerate().nth(1).unwrap_or_else(|| (0, tars(&at).remove(0)));
     let opened = Pack::open(&at).unwrap();
     // The sample whose payload is the first in the file.
     let files = opened.stream().unwrap().unwrap();
     let first = |rank: u64| {
-        files.extent(rank).map(|(file, extent)| (file != 1, extent.stored == 0, extent.offset)).unwrap()
+        files
+            .extent(rank)
+            .map(|(file, extent)| (file as usize != number, extent.stored == 0, extent.offset))
+            .unwrap()
     };
     let rank = (0..opened.len()).min_by_key(|rank| first(*rank)).unwrap();
     let key = opened.key(rank).unwrap().to_string();
-    flip(victim, 8 * first(rank).2 + 3);
+    flip(&victim, 8 * first(rank).2 + 3);
     let found = faults();
     let named = found.first.iter().find(|fault| fault.path.as_deref() == Some(victim.as_path())).unwrap();
     assert_eq!(named.key.as_ref().map(ToString::to_string), Some(key.clone()), "{found:?}");
@@ -300,10 +328,15 @@ fn another_version_keeps_container_order_and_names_and_another_container_is_refu
 
 #[test]
 fn a_run_that_is_interrupted_anywhere_leaves_the_old_version_and_ends_with_the_same_bytes() {
+    for options in [tar(Order::Shuffled(0)), hdf5(Order::Key), lmdb()] {
+        interrupted(&options);
+    }
+}
+
+fn interrupted(options: &PackOptions) {
     let few = images().into_iter().filter(|(_, bytes)| bytes.len() < 600).take(16);
     let place = Place::new(&few.collect());
-    let with =
-        |recorder: &Recorder| PackOptions { storage: Arc::new(recorder.clone()), ..tar(Order::Shuffled(0)) };
+    let with = |recorder: &Recorder| PackOptions { storage: Arc::new(recorder.clone()), ..options.clone() };
     let recorder = Recorder::new();
     pack_as(&place, "clean", &with(&recorder)).unwrap();
     let clean = bytes(&place.at("clean"));
@@ -314,7 +347,7 @@ fn a_run_that_is_interrupted_anywhere_leaves_the_old_version_and_ends_with_the_s
         pack_as(&place, "pack", &with(&recorder)).unwrap_err();
         let manifest = |op: &Op| matches!(op, Op::Rename(_, to) if to.ends_with("dataset.phm"));
         assert_eq!(recorder.ops().iter().any(manifest), place.at("pack/dataset.phm").exists(), "step {at}");
-        pack_as(&place, "pack", &tar(Order::Shuffled(0))).unwrap();
+        pack_as(&place, "pack", options).unwrap();
         assert!(bytes(&place.at("pack")) == clean, "step {at}");
         fs::remove_dir_all(place.at("pack")).unwrap();
         // What it left is no obstacle to another source, and none of it stays.
@@ -322,7 +355,7 @@ fn a_run_that_is_interrupted_anywhere_leaves_the_old_version_and_ends_with_the_s
         pack_as(&place, "pack", &with(&recorder)).unwrap_err();
         if !place.at("pack/dataset.phm").exists() {
             let other = Place::new(&[(b"x/1.jpg".to_vec(), vec![1])].into());
-            pack(&other.source(), place.at("pack"), &tar(Order::Key), &()).unwrap();
+            pack(&other.source(), place.at("pack"), options, &()).unwrap();
             whole(&place.at("pack"));
         }
         fs::remove_dir_all(place.at("pack")).unwrap();
