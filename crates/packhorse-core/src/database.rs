@@ -3,11 +3,12 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::{FieldStream, KeyRef, Malformed, StreamSample};
+use crate::{Malformed, StreamSample};
 
 /// A container whose samples lie in one file, in key order, as a library of its own places them.
 ///
-/// Where they came to lie is found out afterwards, by [`Database::walk`].
+/// The library lays the file out by the sizes of the payloads. Where these are to lie is then found out by
+/// [`Database::walk`], and they are written there without it.
 pub trait Database: Send + Sync {
     /// Returns the name: that of the folder in a pack and of the lock beside it.
     fn name(&self) -> &'static str;
@@ -85,36 +86,16 @@ pub struct Record<'a> {
     pub len: u64,
 }
 
-/// Writes a database.
+/// Lays out a database: all of the file but the bytes of the payloads.
 pub trait DatabaseWriter: Send {
-    /// Tells of the next sample in key order. All samples are told of before the first is put.
+    /// Adds the next sample, in key order, with room for its payloads.
     ///
     /// # Errors
     ///
-    /// Fails where the file cannot be written.
-    fn announce(&mut self, sample: &StreamSample<'_>) -> io::Result<()>;
+    /// Fails where the file cannot be written, as on a full disk.
+    fn push(&mut self, sample: &StreamSample<'_>) -> io::Result<()>;
 
-    /// Puts a payload, in key order and in that of fields; `field` where the sample has named ones.
-    ///
-    /// # Errors
-    ///
-    /// Fails where the file cannot be written.
-    fn put(&mut self, key: KeyRef<'_>, field: Option<&str>, bytes: &[u8]) -> io::Result<()>;
-
-    /// Puts a payload while it is read. `from` has its name, which counts only where `named` says so.
-    ///
-    /// # Errors
-    ///
-    /// Fails where the file cannot be written; and, in the inner error, where the stream fails or is shorter or longer than its
-    /// size.
-    fn put_stream(
-        &mut self,
-        key: KeyRef<'_>,
-        named: bool,
-        from: &mut FieldStream<'_>,
-    ) -> io::Result<io::Result<()>>;
-
-    /// Ends the file: it is whole, but not yet durable.
+    /// Ends the file: it is whole, but for the payloads, and not yet durable.
     ///
     /// # Errors
     ///

@@ -143,13 +143,21 @@ impl<'s> AtomicFile<'s> {
     /// Fails where the file cannot take them, as on a full disk.
     pub fn write(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
-        self.written += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        let len = pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
         write_all_vectored(file, pieces).map_err(Error::io("write", &self.temporary))?;
-        if let Some(len) = NonZeroU64::new(self.written - self.flushed).filter(|len| len.get() >= FLUSH) {
+        self.written_up_to(self.written + len);
+        Ok(())
+    }
+
+    /// Tells that the file is written up to there, by another handle.
+    pub fn written_up_to(&mut self, end: u64) {
+        self.written = self.written.max(end);
+        if let Some(file) = &mut self.file
+            && let Some(len) = NonZeroU64::new(self.written - self.flushed).filter(|len| len.get() >= FLUSH)
+        {
             file.start_writeback(self.flushed, len);
             self.flushed = self.written;
         }
-        Ok(())
     }
 
     /// Makes the bytes durable, then gives the file its final name. The folder's own sync is the caller's, once for

@@ -28,8 +28,8 @@ const FILE_NAME: &str = "data.mdb";
 /// The longest key that LMDB takes, in bytes.
 const MAX_KEY: usize = 511;
 
-/// The largest payload, in bytes: with the header of its page what Linux writes in one call, for LMDB makes no second one.
-const MAX_PAYLOAD: u64 = 0x7fff_f000 - tree::PAGE_HEADER;
+/// The largest value, in bytes.
+const MAX_PAYLOAD: u64 = 0xffff_ffff;
 
 /// The LMDB container.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,7 +74,7 @@ impl Database for Lmdb {
                 return Err(format!("its key{with} has {len} bytes: LMDB takes {MAX_KEY}"));
             }
             if field.size > MAX_PAYLOAD {
-                return Err(format!("it has {} bytes: LMDB writes {MAX_PAYLOAD}", field.size));
+                return Err(format!("it has {} bytes: LMDB takes {MAX_PAYLOAD}", field.size));
             }
         }
         Ok(())

@@ -20,11 +20,11 @@ const CLASSES: &str = "classes";
 const FIELDS: &str = "fields";
 const LABELS: &str = "labels";
 
-/// Takes a record: its key and its value.
-pub(crate) type TableSink<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<()> + 'a;
+/// Keys and values.
+type Records = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Makes the records that are not samples: they follow from the samples alone.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tables {
     classes: String,
     /// Names of attributes that some sample has, in byte order.
@@ -62,12 +62,8 @@ impl Tables {
         }
     }
 
-    /// Adds the next sample, in key order. The records of a chunk go to `sink` when it is full.
-    ///
-    /// # Errors
-    ///
-    /// Fails where `sink` does.
-    pub(crate) fn push(&mut self, sample: &StreamSample<'_>, sink: &mut TableSink<'_>) -> io::Result<()> {
+    /// Adds the next sample, in key order. Returns the records of a chunk that is full.
+    pub(crate) fn push(&mut self, sample: &StreamSample<'_>) -> Records {
         let chunk = &mut self.chunk;
         if chunk.samples > 0 {
             chunk.keys.push(0);
@@ -91,25 +87,21 @@ impl Tables {
         }
         chunk.samples += 1;
         self.samples += 1;
-        if chunk.samples == CHUNK { self.end_chunk(sink) } else { Ok(()) }
+        if chunk.samples == CHUNK { self.end_chunk() } else { Records::new() }
     }
 
-    /// Ends the tables.
-    ///
-    /// # Errors
-    ///
-    /// Fails where `sink` does.
-    pub(crate) fn finish(mut self, sink: &mut TableSink<'_>) -> io::Result<()> {
-        if self.chunk.samples > 0 {
-            self.end_chunk(sink)?;
-        }
-        sink(&table(CLASSES), self.classes.as_bytes())?;
+    /// Returns the records that are left.
+    pub(crate) fn finish(mut self) -> Records {
+        let mut records = if self.chunk.samples > 0 { self.end_chunk() } else { Records::new() };
+        records.push((table(CLASSES), self.classes.into_bytes()));
         let names = serde_json::Value::from(self.names);
         let header = format!(r#"{{"format":{FORMAT},"samples":{},"attributes":{names}}}"#, self.samples);
-        sink(&table(HEADER), header.as_bytes())
+        records.push((table(HEADER), header.into_bytes()));
+        records
     }
 
-    fn end_chunk(&mut self, sink: &mut TableSink<'_>) -> io::Result<()> {
+    fn end_chunk(&mut self) -> Records {
+        let mut records = Records::new();
         let chunk = std::mem::take(&mut self.chunk);
         let number = (self.samples - 1) / CHUNK as u64;
         if !chunk.attributes.is_empty() {
@@ -117,13 +109,14 @@ impl Tables {
                 format!("{}:{}", serde_json::Value::from(name), column.finish(chunk.samples))
             });
             let columns = columns.collect::<Vec<_>>().join(",");
-            sink(&chunk_table(ATTRIBUTES, number), format!("{{{columns}}}").as_bytes())?;
+            records.push((chunk_table(ATTRIBUTES, number), format!("{{{columns}}}").into_bytes()));
         }
         if chunk.fields.len > 0 {
-            sink(&chunk_table(FIELDS, number), chunk.fields.finish(chunk.samples).as_bytes())?;
+            records.push((chunk_table(FIELDS, number), chunk.fields.finish(chunk.samples).into_bytes()));
         }
-        sink(&chunk_table(KEYS, number), &chunk.keys)?;
-        sink(&chunk_table(LABELS, number), &chunk.labels)
+        records.push((chunk_table(KEYS, number), chunk.keys));
+        records.push((chunk_table(LABELS, number), chunk.labels));
+        records
     }
 }
 
@@ -223,12 +216,15 @@ impl<'f> TablesCheck<'f> {
 impl DatabaseTables for TablesCheck<'_> {
     fn push(&mut self, sample: &StreamSample<'_>, fault: &mut dyn FnMut(Malformed)) -> io::Result<()> {
         let Self { tree, found, tables } = self;
-        tables.push(sample, &mut |key, value| compare(tree.as_ref(), found, key, value, fault))
+        let mut records = tables.push(sample).into_iter();
+        records.try_for_each(|(key, value)| compare(tree.as_ref(), found, &key, &value, fault))
     }
 
     fn finish(self: Box<Self>, fault: &mut dyn FnMut(Malformed)) -> io::Result<()> {
         let Self { tree, mut found, tables } = *self;
-        tables.finish(&mut |key, value| compare(tree.as_ref(), &mut found, key, value, fault))?;
+        for (key, value) in tables.finish() {
+            compare(tree.as_ref(), &mut found, &key, &value, fault)?;
+        }
         for (key, place) in found {
             let what = format!("the table {} belongs to none of the samples", encode_text(&key, ""));
             fault(Malformed::new(place.offset, what));

@@ -1,42 +1,67 @@
-use std::io::{self, Read, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::path::Path;
 
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Env, EnvFlags, EnvOpenOptions, PutFlags};
-use packhorse_core::{DatabaseWriter, Disk, FieldStream, KeyRef, Storage, StreamSample};
+use packhorse_core::{DATA, DatabaseWriter, Disk, Storage, StreamSample};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 
+use crate::record_key;
 use crate::tables::Tables;
 use crate::tree::{INTEGER_KEY, MAGIC, META_PAGE, NO_PAGE, PAGE_HEADER, VERSION};
-use crate::{MAX_PAYLOAD, record_key};
 
 /// The size of pages, whatever the machine's own are: the same files everywhere.
 const PAGE: u64 = 4096;
 
-/// Bytes that a transaction takes: each commit copies a few pages of the tree, and memory holds them twice.
-const BATCH: usize = 8 << 20;
+/// Records of a transaction: each commit copies a few pages of the tree.
+const BATCH: usize = 4096;
+
+/// Bytes of a transaction, with all of the pages of its records.
+const BATCH_BYTES: u64 = 64 << 20;
 
 /// The map grows in steps of this, which every machine's pages divide.
 const MAP_STEP: u64 = 1 << 20;
 
-/// Writes records in batches, each a transaction that begins when its records are at hand: none is alive when the map grows.
+/// Writes records in batches, each a transaction that begins when its records are known: none is alive when the map grows.
+///
+/// LMDB writes through its map, so that of a payload's pages it touches the first one alone.
 pub(crate) struct LmdbWriter {
+    file: File,
+    /// Bytes of the file that the disk has room for.
+    room: u64,
     env: Env,
     database: heed::Database<'static, Bytes, Bytes>,
-    /// Until all samples are told of.
-    tables: Option<Tables>,
-    /// Keys and values that wait, one after the other.
-    bytes: Vec<u8>,
-    /// Where each key and each value ends.
-    ends: Vec<(usize, usize)>,
+    tables: Tables,
+    waiting: Vec<Record>,
+    /// Bytes of the pages that these may take.
+    waiting_bytes: u64,
+}
+
+struct Record {
+    key: Vec<u8>,
+    value: Value,
+}
+
+enum Value {
+    /// Of a table, whose keys are below those of all samples.
+    Table(Vec<u8>),
+    /// Room for so many bytes.
+    Payload(usize),
 }
 
 impl LmdbWriter {
     pub(crate) fn create(path: &Path, classes: &[(u32, Box<[u8]>)]) -> io::Result<Self> {
         // LMDB would take the machine's page size, and make the file for its owner alone.
         Disk.create(path)?.write_all(&empty())?;
+        let file = OpenOptions::new().write(true).open(path)?;
+        make_room(&file, 0, MAP_STEP)?;
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_STEP as usize);
-        let flags = EnvFlags::NO_LOCK | EnvFlags::NO_SUB_DIR | EnvFlags::NO_SYNC;
+        // Reading ahead in the map would fill the memory with the empty pages of payloads.
+        let fast = EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::NO_READ_AHEAD;
+        let flags = EnvFlags::NO_LOCK | EnvFlags::NO_SUB_DIR | fast;
         #[expect(unsafe_code, reason = "LMDB maps the file")]
         // SAFETY: The file is new, under a name of this run's own: none else opens it before it is whole, so that it needs
         // neither locks nor syncs on the way.
@@ -50,174 +75,127 @@ impl LmdbWriter {
             CommitOrAbort::Commit(database) => database,
             CommitOrAbort::Abort(()) => return Err(io::ErrorKind::Other.into()),
         };
-        let tables = Some(Tables::new(classes));
-        Ok(Self { env, database, tables, bytes: Vec::new(), ends: Vec::new() })
+        let (tables, waiting) = (Tables::new(classes), Vec::new());
+        Ok(Self { file, room: MAP_STEP, env, database, tables, waiting, waiting_bytes: 0 })
     }
 
-    /// Writes the tables of samples when the last one was told of. From then on keys come in order.
-    fn end_tables(&mut self) -> io::Result<()> {
-        let Some(tables) = self.tables.take() else { return Ok(()) };
-        tables.finish(&mut |key, value| self.record(key, value, PutFlags::empty()))?;
-        self.commit(PutFlags::empty())
-    }
-
-    fn record(&mut self, key: &[u8], value: &[u8], flags: PutFlags) -> io::Result<()> {
-        if value.len() > BATCH {
-            return self.large(key, value.len() as u64, &mut &*value, flags)?;
-        }
-        self.bytes.extend_from_slice(key);
-        let key_end = self.bytes.len();
-        self.bytes.extend_from_slice(value);
-        self.end_record(key_end, flags)
-    }
-
-    fn end_record(&mut self, key_end: usize, flags: PutFlags) -> io::Result<()> {
-        self.ends.push((key_end, self.bytes.len()));
-        if self.waiting() < BATCH { Ok(()) } else { self.commit(flags) }
-    }
-
-    /// Bytes that wait, with some for each record.
-    fn waiting(&self) -> usize {
-        self.bytes.len() + size_of::<(usize, usize)>() * self.ends.len()
+    fn wait(&mut self, key: Vec<u8>, value: Value) -> io::Result<()> {
+        self.waiting_bytes += most_bytes(&key, value.len());
+        self.waiting.push(Record { key, value });
+        if self.waiting.len() < BATCH && self.waiting_bytes < BATCH_BYTES { Ok(()) } else { self.commit() }
     }
 
     /// Writes what waits.
-    fn commit(&mut self, flags: PutFlags) -> io::Result<()> {
-        if self.ends.is_empty() {
-            return Ok(());
-        }
-        self.make_room(self.waiting() as u64)?;
+    fn commit(&mut self) -> io::Result<()> {
+        self.grow()?;
         let mut txn = self.env.write_txn().map_err(failed)?;
-        let mut start = 0;
-        for &(key_end, end) in &self.ends {
-            let (key, value) = (&self.bytes[start..key_end], &self.bytes[key_end..end]);
-            self.database.put_with_flags(&mut txn, flags, key, value).map_err(failed)?;
-            start = end;
+        for Record { key, value } in self.waiting.drain(..) {
+            match value {
+                Value::Table(bytes) => self.database.put(&mut txn, &key, &bytes).map_err(failed)?,
+                Value::Payload(len) => {
+                    let reserved = self.database.get_or_put_reserved_with_flags(
+                        &mut txn,
+                        PutFlags::APPEND,
+                        &key,
+                        len,
+                        |space| {
+                            #[expect(unsafe_code, reason = "the payload is written later, without LMDB")]
+                            // SAFETY: These bytes are a file's: they have values, whatever these are.
+                            unsafe {
+                                space.assume_written(len);
+                            }
+                            Ok(())
+                        },
+                    );
+                    if reserved.map_err(failed)?.is_some() {
+                        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a key is there twice"));
+                    }
+                }
+            }
         }
-        txn.commit().map_err(failed)?;
-        self.bytes.clear();
-        self.ends.clear();
-        Ok(())
+        self.waiting_bytes = 0;
+        txn.commit().map_err(failed)
     }
 
-    /// Writes a value in a transaction of its own, while it is read. LMDB holds it in memory.
-    fn large(
-        &mut self,
-        key: &[u8],
-        size: u64,
-        from: &mut dyn Read,
-        flags: PutFlags,
-    ) -> io::Result<io::Result<()>> {
-        let len = match usize::try_from(size) {
-            Ok(len) if size <= MAX_PAYLOAD => len,
-            _ => {
-                let what = format!("a record of {size} bytes, more than the {MAX_PAYLOAD} that LMDB writes");
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-            }
-        };
-        self.commit(flags)?;
-        self.make_room(size)?;
-        let mut txn = self.env.write_txn().map_err(failed)?;
-        let mut read = Ok(());
-        let done = self.database.get_or_put_reserved_with_flags(&mut txn, flags, key, len, |space| {
-            read = copy(size, from, space);
-            match read {
-                Ok(()) => Ok(()),
-                Err(_) => Err(io::ErrorKind::Other.into()),
-            }
-        });
-        if read.is_err() {
-            return Ok(read);
-        }
-        done.map_err(failed)?;
-        txn.commit().map_err(failed)?;
-        Ok(Ok(()))
-    }
-
-    /// Grows the map, so that records of so many bytes fit whatever pages they take: a page is at least half full, or that of
-    /// one value of more than a third of a page. What is in the file alone decides, for the map's size is noted there.
-    fn make_room(&self, bytes: u64) -> io::Result<()> {
+    /// Grows the map, so that what waits fits. What is in the file alone decides, for the map's size is noted there.
+    fn grow(&mut self) -> io::Result<()> {
         let info = self.env.info();
         let used = (info.last_page_number as u64 + 1) * PAGE;
-        let size = (used + 4 * bytes + MAP_STEP).next_multiple_of(MAP_STEP);
-        let size = usize::try_from(size).map_err(io::Error::other)?;
-        if size <= info.map_size {
+        let size = (used + self.waiting_bytes + MAP_STEP).next_multiple_of(MAP_STEP);
+        let map_size = usize::try_from(size).map_err(io::Error::other)?;
+        if map_size <= info.map_size {
             return Ok(());
         }
+        make_room(&self.file, self.room, size)?;
+        self.room = size;
         #[expect(unsafe_code, reason = "LMDB maps the file anew")]
         // SAFETY: Transactions live within the methods that begin them, after this call.
-        unsafe { self.env.resize(size) }.map_err(failed)
+        unsafe { self.env.resize(map_size) }.map_err(failed)
     }
+}
+
+impl Value {
+    fn len(&self) -> usize {
+        match self {
+            Self::Table(bytes) => bytes.len(),
+            Self::Payload(len) => *len,
+        }
+    }
+}
+
+/// Returns how many bytes of pages a record takes at most: those of a large value, and its share of the tree's, which are half
+/// full or better, and copied by a later transaction.
+fn most_bytes(key: &[u8], len: usize) -> u64 {
+    let (key, len) = (key.len() as u64, len as u64);
+    let in_tree = |bytes: u64| 8 * (bytes + 32);
+    match key + len < PAGE / 2 {
+        true => in_tree(key + len),
+        false => in_tree(key) + (PAGE_HEADER + len).next_multiple_of(PAGE),
+    }
+}
+
+/// Has the disk set bytes aside: through a map, a full one would end the process.
+fn make_room(mut file: &File, from: u64, to: u64) -> io::Result<()> {
+    loop {
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), from, to.saturating_sub(from)) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let (len, zeros) = (file.metadata()?.len(), vec![0; MAP_STEP as usize]);
+    let mut at = io::Seek::seek(&mut file, io::SeekFrom::Start(from.max(len)))?;
+    while at < to {
+        let some = (to - at).min(MAP_STEP);
+        file.write_all(&zeros[..some as usize])?;
+        at += some;
+    }
+    Ok(())
 }
 
 impl DatabaseWriter for LmdbWriter {
-    fn announce(&mut self, sample: &StreamSample<'_>) -> io::Result<()> {
-        let Some(mut tables) = self.tables.take() else {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a sample is told of after the first is put",
-            ));
-        };
-        tables.push(sample, &mut |key, value| self.record(key, value, PutFlags::empty()))?;
-        self.tables = Some(tables);
+    fn push(&mut self, sample: &StreamSample<'_>) -> io::Result<()> {
+        let single = matches!(sample.fields, [field] if field.name == DATA);
+        for field in sample.fields {
+            let key = record_key(sample.key, (!single).then_some(field.name));
+            self.wait(key, Value::Payload(usize::try_from(field.size).map_err(io::Error::other)?))?;
+        }
+        for (key, value) in self.tables.push(sample) {
+            self.wait(key, Value::Table(value))?;
+        }
         Ok(())
     }
 
-    fn put(&mut self, key: KeyRef<'_>, field: Option<&str>, bytes: &[u8]) -> io::Result<()> {
-        self.end_tables()?;
-        self.record(&record_key(key, field), bytes, PutFlags::APPEND)
-    }
-
-    fn put_stream(
-        &mut self,
-        key: KeyRef<'_>,
-        named: bool,
-        from: &mut FieldStream<'_>,
-    ) -> io::Result<io::Result<()>> {
-        self.end_tables()?;
-        let key = record_key(key, named.then_some(from.name));
-        if from.size > BATCH as u64 {
-            return self.large(&key, from.size, from.from, PutFlags::APPEND);
-        }
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(&key);
-        let key_end = self.bytes.len();
-        if let Err(error) = copy(from.size, from.from, &mut self.bytes) {
-            self.bytes.truncate(start);
-            return Ok(Err(error));
-        }
-        self.end_record(key_end, PutFlags::APPEND)?;
-        Ok(Ok(()))
-    }
-
     fn finish(mut self: Box<Self>) -> io::Result<()> {
-        self.end_tables()?;
-        self.commit(PutFlags::APPEND)
-    }
-}
-
-/// Copies a stream of just `size` bytes.
-fn copy(size: u64, from: &mut dyn Read, to: &mut dyn Write) -> io::Result<()> {
-    let mut buffer = vec![0; 1 << 16];
-    // One byte more is asked for, so that a stream that is too long is seen.
-    let mut from = from.take(size.saturating_add(1));
-    let mut done = 0;
-    loop {
-        let read = match from.read(&mut buffer) {
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        done += read as u64;
-        if (read == 0 && done < size) || done > size {
-            let at_least = if done > size { "at least " } else { "" };
-            let what = format!("expected {size} bytes, found {at_least}{done}");
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what));
+        for (key, value) in std::mem::take(&mut self.tables).finish() {
+            self.wait(key, Value::Table(value))?;
         }
-        if read == 0 {
-            return Ok(());
-        }
-        to.write_all(&buffer[..read])?;
+        self.commit()?;
+        let pages = self.env.info().last_page_number as u64 + 1;
+        let Self { file, env, .. } = *self;
+        env.prepare_for_closing().wait();
+        file.set_len(pages * PAGE)
     }
 }
 
