@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod crc;
 mod example;
 mod foreign;
 
@@ -103,8 +104,7 @@ impl Stream for TfRecord {
         pieces[0].splice(0..0, before);
         let mut crc = crc32c::crc32c(&pieces[0][12..]);
         for (n, field) in sample.fields.iter().enumerate() {
-            let size = usize::try_from(field.size).map_err(|_| "too large".to_owned())?;
-            crc = crc32c::crc32c_combine(crc, field.crc32c, size);
+            crc = crc::combine(crc, field.crc32c, field.size);
             if n + 1 < sample.fields.len() {
                 crc = crc32c::crc32c_append(crc, &pieces[n + 1]);
             }
