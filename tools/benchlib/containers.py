@@ -84,11 +84,7 @@ def bench_containers(args):
             (label, [str(pythons[name]), "-c", line + script, str(args.tree), str(out)]),
             (f"{label} and sync", sync_command(Path(out).parent))])
 
-    candidates = [REPOSITORY / "tools/.venv-interop/bin/python", *([args.python] if args.python else [])]
-    pythons = {name: next((one for one in candidates if can(one, line)), None) for name, (_, line, _) in PEERS.items()}
-    for name, (label, line, _) in PEERS.items():
-        if not pythons[name]:
-            note(f"no {label}: no python of tools/interop or --python can `{line}`")
+    pythons = {name: python_that_can(args, label, line) for name, (label, line, _) in PEERS.items()}
     contenders = [pack(name) for name in ("shard", *PEERS)]
     for name in (name for name in PEERS if pythons[name]):
         contenders += [imports(name), peer(name)]
@@ -112,8 +108,13 @@ def bench_containers(args):
                   cost_table(costs, tree.size), ratio_table(compared))
 
 
-def can(python, line):
-    return python.exists() and subprocess.run([str(python), "-c", line], capture_output=True).returncode == 0
+def python_that_can(args, label, imports):
+    """The python of tools/interop, or that of --python, whichever can import what a peer needs."""
+    for python in [REPOSITORY / "tools/.venv-interop/bin/python", *([args.python] if args.python else [])]:
+        if python.exists() and subprocess.run([str(python), "-c", imports], capture_output=True).returncode == 0:
+            return python
+    note(f"no {label}: no python of tools/interop or --python can `{imports}`")
+    return None
 
 
 def minus(all_of_it, a_part):
