@@ -13,10 +13,22 @@ fn rounds() -> u32 {
 
 #[test]
 fn killed_at_any_moment_the_next_run_ends_with_the_same_bytes() {
+    killed("shard", rounds());
+}
+
+#[test]
+fn killed_at_any_moment_the_next_run_into_another_container_ends_with_the_same_bytes() {
+    for container in ["hdf5", "lmdb", "tar", "tfrecord"] {
+        killed(container, rounds().div_ceil(4));
+    }
+}
+
+fn killed(container: &str, rounds: u32) {
     let sealed = Sealed::new(&fill(3000, 5 << 20));
     let pack = |out: &str| {
         let mut command: Command = sealed.command(env!("CARGO_BIN_EXE_packhorse"));
-        command.args(["pack", "src", out, "--quiet", "--shard-size", "16KiB"]).stderr(Stdio::null());
+        let options = ["--quiet", "--shard-size", "16KiB", "--container", container];
+        command.args(["pack", "src", out]).args(options).stderr(Stdio::null());
         command
     };
     let began = Instant::now();
@@ -24,9 +36,9 @@ fn killed_at_any_moment_the_next_run_ends_with_the_same_bytes() {
     let whole = began.elapsed();
     let clean = read(&sealed.at("clean"), &["derived"]);
     let mut unfinished = 0;
-    for round in 0..rounds() {
+    for round in 0..rounds {
         let mut child = pack("killed").spawn().unwrap();
-        std::thread::sleep(whole.mul_f64(f64::from(round + 1) / f64::from(rounds())));
+        std::thread::sleep(whole.mul_f64(f64::from(round + 1) / f64::from(rounds + 1)));
         child.kill().unwrap();
         child.wait().unwrap();
         if !sealed.at("killed/dataset.phm").exists() {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![expect(clippy::disallowed_methods, reason = "tests make and damage files on purpose")]
 
+mod containers;
 mod faults;
 mod flips;
 mod packing;

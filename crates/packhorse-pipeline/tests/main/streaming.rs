@@ -56,7 +56,7 @@ fn pack_as(place: &Place, out: &str, options: &PackOptions) -> Result<packhorse_
     pack(&place.source(), place.at(out), options, &())
 }
 
-fn whole(pack: &Path) {
+pub(super) fn whole(pack: &Path) {
     for verified in [
         verify(pack, None, &()),
         verify_lock(pack, None, &()),
