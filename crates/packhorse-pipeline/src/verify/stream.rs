@@ -76,15 +76,20 @@ pub(super) fn check_stream(pack: &Pack, workers: &ThreadPool, progress: &dyn Pro
             })?
         }
         container => {
-            let mut found = payloads(pack, files, &in_files, workers, progress)?;
-            if let ContainerKind::Database(database) = container
-                && !checked.outside
-            {
-                for file in files.files() {
-                    found.push((check_database(pack, database, &files.path(0), file), 0));
-                }
-            }
-            found
+            let database = match container {
+                ContainerKind::Database(database) if !checked.outside => Some(database),
+                _ => None,
+            };
+            let whole = || {
+                let of = database
+                    .iter()
+                    .flat_map(|database| files.files().iter().map(move |file| (database, file)));
+                of.map(|(database, file)| (check_database(pack, *database, &files.path(0), file), 0))
+                    .collect()
+            };
+            let (found, whole): (_, Vec<_>) =
+                workers.join(|| payloads(pack, files, &in_files, workers, progress), whole);
+            found?.into_iter().chain(whole).collect()
         }
     };
     for (faults, bytes) in found {
