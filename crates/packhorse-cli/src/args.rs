@@ -210,6 +210,8 @@ pub(crate) enum From {
     Tar,
     /// A zip archive
     Zip,
+    /// TFRecord, LMDB or HDF5 files
+    Container,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -333,14 +335,14 @@ pub(crate) struct Convert {
     pub(crate) output: Output,
 }
 
-/// Make a pack of tars where they are, without copying them
+/// Make a pack of tars, TFRecord, LMDB or HDF5 files where they are, without copying them
 ///
-/// The tars, which any program may have written, are read sample by sample, and once more for the lock. The pack then has a manifest, an index and a table of places, and finds each sample in them:
-/// random access, verify, stat, convert and unpack work as on any pack. The tars must stay where they are from the pack, and as they are: `verify`
+/// The files, which any program may have written, are read sample by sample, and once more for the lock. The pack then has a manifest, an index and a table of places, and finds each sample in them:
+/// random access, verify, stat, convert and unpack work as on any pack. The files must stay where they are from the pack, and as they are: `verify`
 /// and reads notice where they are not.
 #[derive(Args)]
 pub(crate) struct Index {
-    /// The tar; several as 'shard-{000..041}.tar', in quotes
+    /// The file, or a folder of containers; several as 'shard-{000..041}.tar', in quotes
     pub(crate) src: PathBuf,
     /// The pack to make
     pub(crate) out: PathBuf,
@@ -349,7 +351,7 @@ pub(crate) struct Index {
     /// Number the classes as this file says: a name a line, from 0 on, or a JSON object or array of names
     #[arg(long, value_name = "FILE")]
     pub(crate) classes: Option<PathBuf>,
-    /// What to do about a member that cannot be read; skipped ones are listed, and the exit code is 1
+    /// What to do about a sample that cannot be read; skipped ones are listed, and the exit code is 1
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     pub(crate) on_error: OnError,
     /// Threads that hash; others read ahead [default: the processors allowed]

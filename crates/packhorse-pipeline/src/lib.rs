@@ -5,6 +5,7 @@ mod derived;
 mod digests;
 mod dry_run;
 mod error;
+mod foreign;
 mod journal;
 mod output;
 mod pack;

@@ -12,14 +12,17 @@ use crate::error::{Error, Result};
 use crate::schedule::held;
 use crate::segment::read_table;
 
-/// Opens a source of any kind: a pack, or what [`packhorse_source::open`] opens.
+/// Opens a source of any kind: a pack, containers of other programs, or what [`packhorse_source::open`] opens.
 ///
 /// # Errors
 ///
 /// As [`packhorse_source::open`]. A pack takes no options: its samples have their keys and attributes.
 pub fn open_source(path: &Path, options: &SourceOptions) -> Result<Box<dyn Source>> {
     if !is_pack(path) {
-        return Ok(packhorse_source::open(path, options)?);
+        return Ok(match crate::foreign::open(path, options)? {
+            Some(container) => Box::new(container),
+            None => packhorse_source::open(path, options)?,
+        });
     }
     if *options != SourceOptions::default() {
         let what =

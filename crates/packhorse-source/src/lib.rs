@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod archive;
+mod container;
 mod files;
 mod json;
 mod list;
@@ -13,7 +14,9 @@ mod source;
 mod split;
 mod tree;
 
+pub use container::ContainerSource;
 pub use json::JsonObject;
+pub use open::files_of;
 pub use open::open;
 pub use options::{ColumnType, KeyStyle, Labels, Links, SourceFormat, SourceOptions, Splits};
 pub use report::{Report, Tally};

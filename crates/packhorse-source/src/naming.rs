@@ -23,6 +23,14 @@ fn wrong<T>(what: String) -> Result<T> {
     Err(Error::Option(what))
 }
 
+/// The longest name that a file can be unpacked to.
+const LONGEST_NAME: usize = 255;
+
+/// Returns whether a part of a path is longer than a file's name can be.
+pub(crate) fn has_long_name(path: &[u8]) -> bool {
+    path.split(|&b| b == b'/').any(|part| part.len() > LONGEST_NAME)
+}
+
 /// Where class or split come from, and their number among the attributes.
 #[derive(Clone, Copy, Debug)]
 enum From {
@@ -40,7 +48,7 @@ impl Naming {
             if in_row && (folder || hash) {
                 let from = if folder { "folders" } else { "hashes" };
                 return wrong(format!(
-                    "the list has a column {name}, and {name} should come from {from} as well"
+                    "there is a column {name}, and {name} should come from {from} as well"
                 ));
             }
             if folder || hash {

@@ -63,6 +63,9 @@ impl SourceOptions {
         };
         let tables = "CSV, TSV and JSONL";
         let misplaced = match self {
+            Self { group: true, .. } if format == SourceFormat::Container => {
+                ("--group", "files: samples of containers have their fields")
+            }
             _ if let Some(column) = column
                 && !table =>
             {
@@ -101,6 +104,8 @@ pub enum SourceFormat {
     Tar,
     /// A zip archive.
     Zip,
+    /// A TFRecord, LMDB or HDF5 file, or a folder of them.
+    Container,
 }
 
 impl fmt::Display for SourceFormat {
@@ -114,6 +119,7 @@ impl fmt::Display for SourceFormat {
             Self::Checksums => "a list of checksums",
             Self::Tar => "a tar",
             Self::Zip => "a zip",
+            Self::Container => "a container",
         })
     }
 }

@@ -15,7 +15,8 @@ pub(crate) fn run(args: &Index) -> Result<ExitCode> {
     let Some((container, _)) = source.in_place(0) else {
         let what = format!("{}: samples cannot be read where they are", path_text(&args.src));
         let hint =
-            "tars that are not compressed can be indexed; `packhorse pack` takes every kind of source".into();
+            "tars that are not compressed, TFRecord, LMDB and HDF5 files can be indexed; `packhorse pack` takes every kind of source"
+                .into();
         return Err(Error::Refused { what, hint }.into());
     };
     let mut options = PackOptions {

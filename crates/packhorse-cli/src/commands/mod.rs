@@ -89,6 +89,7 @@ fn options_over(
             args::From::Sha256sum => SourceFormat::Checksums,
             args::From::Tar => SourceFormat::Tar,
             args::From::Zip => SourceFormat::Zip,
+            args::From::Container => SourceFormat::Container,
         }),
     })
 }

@@ -1,7 +1,9 @@
 mod own;
 mod scan;
 
+use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use packhorse_core::{Error, Foreign, FoundSink, Malformed, Result, open_regular};
@@ -43,11 +45,33 @@ impl ForeignHdf5 {
                 Some(malformed) => malformed.at(path),
                 None => Malformed::new(0, what).at(path),
             })?;
-            attributes.extend(names.unwrap_or_else(|| vec![scan::CLASS.to_owned()]));
+            match names {
+                Some(names) => attributes.extend(names),
+                None if has_classes(&file, path).map_err(Error::io("read", path))? => {
+                    attributes.push(scan::CLASS.to_owned());
+                }
+                None => {}
+            }
         }
         attributes.sort();
         attributes.dedup();
         Ok(Self { files, attributes })
+    }
+}
+
+/// Samples among which one tells whether those of a file have classes.
+const FIRST: usize = 10_000;
+
+fn has_classes(file: &File, path: &Path) -> io::Result<bool> {
+    let (mut seen, mut has) = (0, false);
+    let each: &mut FoundSink<'_> = &mut |found| {
+        has |= found.is_ok_and(|found| !found.values.is_empty());
+        seen += 1;
+        if has || seen == FIRST { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    match Scan::new(file, each).and_then(|mut scan| scan.file(path)) {
+        Err(Fail::Io(error)) => Err(error),
+        _ => Ok(has),
     }
 }
 

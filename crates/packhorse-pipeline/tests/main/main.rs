@@ -5,6 +5,7 @@
 mod containers;
 mod faults;
 mod flips;
+mod indexing;
 mod packing;
 mod rebuilding;
 mod repairing;

@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use packhorse_core::path_text;
 
-pub(crate) use self::pattern::is_pattern;
-use self::payload::{Bytes, Payload, Span, unchanged};
+pub(crate) use self::pattern::{expand, is_pattern};
+use self::payload::Bytes;
+pub(crate) use self::payload::{Payload as SpanPayload, Span, unchanged};
 use self::scan::Scan;
 use crate::files::{open_source_file, read_ends};
 use crate::naming::Naming;
@@ -27,7 +28,7 @@ use crate::{
 };
 
 /// Archives that stay open; of a source of more than these, each is opened for each payload.
-const KEPT: usize = 256;
+pub(crate) const KEPT: usize = 256;
 /// The first bytes of a file that tell what it is.
 const HEAD: u64 = 512;
 
@@ -143,7 +144,7 @@ impl Archives {
         let labels = options.labels.clone().unwrap_or(Labels::Folder);
         let naming = Naming::new(options, labels, Vec::new())?;
         let rules = Rules::new(&options.include, &options.exclude, options.hidden).map_err(Error::Option)?;
-        let paths = if is_pattern(path) { pattern::expand(path)? } else { vec![path.to_owned()] };
+        let paths = if is_pattern(path) { expand(path)? } else { vec![path.to_owned()] };
         let keep = paths.len() <= KEPT;
         let parts = paths.into_iter().map(|path| Part::open(path, options, keep)).collect::<Result<_>>()?;
         Ok(Self {
@@ -193,11 +194,11 @@ impl Archives {
         }
     }
 
-    fn reader(&self, file: FileRef<'_>) -> Result<Payload, Failure> {
+    fn reader(&self, file: FileRef<'_>) -> Result<SpanPayload, Failure> {
         let (span, packed) = self.find(file).map_err(|what| self.failure(file, what))?;
         let spooled = self.part(file).is_some_and(|part| part.kind.is_compressed());
         let stamp = (!spooled).then_some(file.blob.stamp);
-        Ok(Payload::new(span, packed, file.blob.size, stamp))
+        Ok(SpanPayload::new(span, packed, file.blob.size, stamp))
     }
 
     /// Returns the byte at which messages place a file, and its archive.

@@ -21,7 +21,7 @@ pub(crate) fn is_pattern(path: &Path) -> bool {
 /// # Errors
 ///
 /// Names the first that does not exist.
-pub(super) fn expand(path: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn expand(path: &Path) -> Result<Vec<PathBuf>> {
     let fail = |what: String| Err(Error::NoSource(Failure::new(path, what)));
     let Some(names) = names(path.as_os_str().as_bytes()) else {
         return fail(format!("the pattern names more than {MOST} files"));

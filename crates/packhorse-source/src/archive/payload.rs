@@ -22,10 +22,10 @@ pub(super) enum Bytes {
 }
 
 /// Bytes of a file that others read as well.
-pub(super) struct Span {
-    pub(super) file: Arc<File>,
-    pub(super) at: u64,
-    pub(super) left: u64,
+pub(crate) struct Span {
+    pub(crate) file: Arc<File>,
+    pub(crate) at: u64,
+    pub(crate) left: u64,
 }
 
 impl Read for Span {
@@ -40,7 +40,7 @@ impl Read for Span {
 
 /// A member's payload. It fails at its end where it is longer or shorter than the scan found, its checksum differs or the
 /// archive has changed.
-pub(super) struct Payload {
+pub(crate) struct Payload {
     from: Box<dyn Read + Send>,
     archive: Arc<File>,
     left: u64,
@@ -49,6 +49,12 @@ pub(super) struct Payload {
 }
 
 impl Payload {
+    /// A payload that lies in a file as it is.
+    pub(crate) fn plain(span: Span, stamp: Stamp) -> Self {
+        let size = span.left;
+        Self::new(span, None, size, Some(stamp))
+    }
+
     pub(super) fn new(span: Span, packed: Option<Packed>, size: u64, stamp: Option<Stamp>) -> Self {
         let archive = span.file.clone();
         let from: Box<dyn Read + Send> = match packed {
@@ -95,7 +101,7 @@ impl Read for Payload {
 }
 
 /// Checks that an archive is the one that the scan read.
-pub(super) fn unchanged(file: &File, then: Stamp) -> Result<(), String> {
+pub(crate) fn unchanged(file: &File, then: Stamp) -> Result<(), String> {
     let now = rustix::fs::fstat(file).map_err(|error| reason(&error.into()))?;
-    if stamp(&now) == then { Ok(()) } else { Err("the archive has changed since the scan".into()) }
+    if stamp(&now) == then { Ok(()) } else { Err("it has changed since the scan".into()) }
 }

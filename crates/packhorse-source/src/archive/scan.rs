@@ -11,6 +11,7 @@ use super::spool::{Stopped, decompress};
 use super::tar::{Members, looks_like_tar};
 use super::{Archives, Kind, Part, zip};
 use crate::files::{size, stamp, tidy};
+use crate::naming::has_long_name;
 use crate::source::{reason, shown};
 use crate::{Blob, Entry, Error, Failure, LeftOut, Links, Payload, Place, Report, Result, Stamp};
 
@@ -41,9 +42,6 @@ pub(super) struct Scan<'s> {
     opened: u64,
     sink: &'s mut dyn FnMut(Entry) -> Result<()>,
 }
-
-/// The longest name that a file can be unpacked to.
-const LONGEST_NAME: usize = 255;
 
 /// The archive that members are in.
 #[derive(Clone, Copy)]
@@ -181,7 +179,7 @@ impl<'s> Scan<'s> {
         if path.split(|&b| b == b'/').any(|part| part == b"..") {
             return self.refuse(within, &text, "leaves the archive by `..`");
         }
-        if path.split(|&b| b == b'/').any(|part| part.len() > LONGEST_NAME) {
+        if has_long_name(&path) {
             return self.refuse(
                 within,
                 &text,

@@ -537,7 +537,7 @@ fn an_archive_that_changes_after_the_scan_is_noticed() {
     let mut opened = source.open(file).unwrap();
     place.write("x.tar", [small(), small()].concat());
     let failure = source.read(file, &mut Vec::new()).unwrap_err();
-    assert_eq!(failure.what, "member a/1 at byte 512: the archive has changed since the scan");
+    assert_eq!(failure.what, "member a/1 at byte 512: it has changed since the scan");
     assert!(opened.read_to_end(&mut Vec::new()).is_err());
 }
 
