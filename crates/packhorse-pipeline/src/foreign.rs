@@ -35,7 +35,7 @@ pub(crate) fn open(path: &Path, options: &SourceOptions) -> Result<Option<Contai
     let mut kind = None;
     let (mut taken, mut beside) = (Vec::new(), Vec::new());
     for file in files {
-        match (Kind::of(&file)?, kind) {
+        match (Kind::of(&file, file == path)?, kind) {
             (Some(found), None) => {
                 kind = Some(found);
                 taken.push(file);
@@ -50,7 +50,8 @@ pub(crate) fn open(path: &Path, options: &SourceOptions) -> Result<Option<Contai
 }
 
 impl Kind {
-    fn of(path: &Path) -> Result<Option<Self>> {
+    /// Tells what a file is, by its first bytes; `alone` where it is the whole source, and not what its name says is an error.
+    fn of(path: &Path, alone: bool) -> Result<Option<Self>> {
         let read = || -> io::Result<(Vec<u8>, u64)> {
             let file: File = packhorse_core::open_regular(path)?;
             let len = file.metadata()?.len();
@@ -72,6 +73,10 @@ impl Kind {
                 format!("{} is compressed with gzip", path_text(path)),
                 "records are read where they lie: `gunzip` it first",
             )),
+            head if alone && [".h5", ".hdf5", ".mdb"].iter().any(|end| name.ends_with(end)) => {
+                let what = if head.is_empty() { "is empty" } else { "does not begin as its name says" };
+                Err(Error::refused(format!("{} {what}", path_text(path)), "copy it again from where it came"))
+            }
             _ => Ok(None),
         }
     }

@@ -626,6 +626,10 @@ pub(crate) fn nothing_to_pack(path: &Path, report: &Report, failures: Vec<Failur
         format!("{} {rule}{first}", tally.count)
     });
     let what: Vec<String> = left_out.collect();
-    let what = if what.is_empty() { "there is no file in it".to_owned() } else { what.join("; ") };
+    let what = match what.is_empty() {
+        true if path.is_dir() => "there is no file in it".to_owned(),
+        true => "there is no sample in it".to_owned(),
+        false => what.join("; "),
+    };
     Error::NothingToPack { path: path.to_owned(), what }
 }

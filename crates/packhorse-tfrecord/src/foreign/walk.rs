@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use packhorse_core::{Malformed, Value, encode_text};
+use packhorse_core::{Malformed, Value};
 
 use super::features::{self, Place};
 use super::reader::Reader;
@@ -27,9 +27,8 @@ pub(super) struct Walk<'f> {
     reader: Reader<'f>,
     len: u64,
     stem: &'f [u8],
-    /// How many records were passed, and how many of them are whole.
+    /// How many records were passed.
     passed: u64,
-    whole: u64,
     last: Option<Record>,
     ended: bool,
 }
@@ -60,7 +59,7 @@ impl<'f> Walk<'f> {
     /// Begins; `reader` is at the begin of the file.
     pub(super) fn new(file: &File, path: &'f Path, reader: Reader<'f>) -> io::Result<Self> {
         let len = file.metadata()?.len();
-        Ok(Self { reader, len, stem: stem(path), passed: 0, whole: 0, last: None, ended: false })
+        Ok(Self { reader, len, stem: stem(path), passed: 0, last: None, ended: false })
     }
 
     /// Goes to the next record; `None` at the end.
@@ -111,7 +110,6 @@ impl<'f> Walk<'f> {
             );
             return Ok(Err(Malformed::new(offset, what)));
         }
-        self.whole += 1;
         let parts = features.map(Parts::new).unwrap_or_default();
         let by_number = || [self.stem, format!("/{number:08}").as_bytes()].concat().into();
         Ok(Ok(self.last.insert(Record {
@@ -126,19 +124,11 @@ impl<'f> Walk<'f> {
     /// Ends the walk at a record behind which there is no way.
     fn end(&mut self, offset: u64, what: &str) -> Malformed {
         self.ended = true;
-        let before = match &self.last {
-            Some(Record { key, data, .. }) => {
-                let (whole, key, end) = (self.whole, encode_text(key, ""), data.offset + data.len + TAIL);
-                format!("{whole} samples before it are whole, the last is {key} and ends at byte {end}")
-            }
-            None => "no sample before it is whole".into(),
-        };
         let (number, len) = (self.passed, self.len);
         Malformed::new(
             offset,
             format!(
-                "record {number}: {what}; {before}, the file at byte {len}; nothing from here on can be read: copy \
-                 the file again"
+                "record {number}: {what}; the file ends at byte {len}; nothing from here on can be read: copy the file again"
             ),
         )
     }
