@@ -21,6 +21,7 @@ pub(crate) enum Command {
     Repair(Repair),
     Convert(Convert),
     Index(Index),
+    Diff(Diff),
     Unpack(Unpack),
     Ls(Ls),
     Cat(Cat),
@@ -363,6 +364,24 @@ pub(crate) struct Index {
     /// Whether the manifest has a line for each sample [default: samples for a pack of up to 10,000, or as the pack has it]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) detail: Option<Detail>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Say what differs between two packs, or two versions of one
+///
+/// Samples that only one has, those with other bytes or other attributes, and classes with other numbers; containers, sizes of segments and compression
+/// are no differences. Reads manifests, index/ and attrs/ alone: container files need not be there. Exit code 0 where there is no difference, 1 where
+/// there is one.
+#[derive(Args)]
+pub(crate) struct Diff {
+    /// The pack before; or a manifest in it, such as history/VERSION.phm for an earlier version
+    pub(crate) a: PathBuf,
+    /// The pack after; or a manifest in it
+    pub(crate) b: PathBuf,
+    /// Differences of each kind to list; all are counted. JSON has them all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: usize,
     #[command(flatten)]
     pub(crate) output: Output,
 }

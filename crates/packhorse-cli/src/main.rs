@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Command::Repair(args) => commands::repair::run(&args),
         Command::Convert(args) => commands::convert::run(&args),
         Command::Index(args) => commands::index::run(&args),
+        Command::Diff(args) => commands::diff::run(&args),
         Command::Unpack(args) => commands::unpack::run(&args),
         Command::Ls(args) => commands::read::ls(&args),
         Command::Cat(args) => commands::read::cat(&args),

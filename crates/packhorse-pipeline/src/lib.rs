@@ -2,6 +2,7 @@
 
 mod classes;
 mod derived;
+mod diff;
 mod digests;
 mod dry_run;
 mod error;
@@ -25,6 +26,7 @@ mod verify;
 
 pub use classes::{Classes, read_classes};
 pub use derived::source_options;
+pub use diff::{Change, ChangeKind, Diff, DiffSide, diff};
 pub use dry_run::dry_run;
 pub use error::{Error, Result};
 pub use pack::{Format, PackOptions, pack};

@@ -16,6 +16,8 @@ pub enum Phase {
     Look,
     /// Writing damaged files anew.
     Repair,
+    /// Comparing the tables of two packs.
+    Compare,
 }
 
 impl fmt::Display for Phase {
@@ -27,6 +29,7 @@ impl fmt::Display for Phase {
             Self::Unpack => "unpack",
             Self::Look => "look",
             Self::Repair => "repair",
+            Self::Compare => "compare",
         })
     }
 }

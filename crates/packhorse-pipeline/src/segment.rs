@@ -4,12 +4,24 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use packhorse_core::{Digest, IndexView, Key, KeyRef, Malformed, Value, read_regular, sample_leaf};
-use packhorse_manifest::{AttributesView, Detail, SampleLine, Segment};
+use packhorse_manifest::{AttributesView, Detail, MANIFEST, SampleLine, Segment};
 use packhorse_source::{Entry, Source};
 
 /// Reads an index file or a file of attributes; neither is ever larger than 1 GiB.
 pub(crate) fn read_table(path: &Path) -> io::Result<Vec<u8>> {
     read_regular(path, 1 << 30)
+}
+
+/// Returns the manifest that a path means, of a pack or itself, and the folder with the files that it names.
+pub(crate) fn manifest_of(path: &Path) -> (PathBuf, PathBuf) {
+    let manifest = if path.is_dir() { path.join(MANIFEST) } else { path.to_owned() };
+    let mut folder = manifest.parent().unwrap_or(Path::new(""));
+    if folder.file_name().is_some_and(|name| name == "history") {
+        // An earlier version, beside the files that it names.
+        folder = folder.parent().unwrap_or(Path::new(""));
+    }
+    let folder = folder.to_owned();
+    (manifest, folder)
 }
 
 /// Returns the content digest that a file of a segment has in its name.

@@ -15,7 +15,7 @@ use packhorse_shard::{Compression, Shard};
 use packhorse_tar::{Names, Tar};
 use packhorse_tfrecord::TfRecord;
 
-pub use pack::{Iter, MAX_MANIFEST, Pack};
+pub use pack::{Iter, MAX_MANIFEST, Pack, read_manifest};
 pub use plain::{PlainSegment, Tables};
 pub use segment::{Sample, Segment};
 pub use stream::{EXTENTS, StreamFiles, stream_folder};

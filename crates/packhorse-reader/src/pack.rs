@@ -293,7 +293,12 @@ impl Pack {
     }
 }
 
-fn read_manifest(pack: &Path) -> Result<Vec<u8>> {
+/// Reads the manifest of a pack.
+///
+/// # Errors
+///
+/// Fails where it cannot be read; where there is none, says what the folder is instead.
+pub fn read_manifest(pack: &Path) -> Result<Vec<u8>> {
     let path = pack.join(MANIFEST);
     let not_a_pack = |what: &str| Error::NotAPack { path: pack.to_owned(), what: what.to_owned() };
     let text = match packhorse_core::read_regular(&path, MAX_MANIFEST) {

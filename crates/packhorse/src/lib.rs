@@ -9,12 +9,12 @@ pub use packhorse_hdf5::Hdf5;
 pub use packhorse_lmdb::Lmdb;
 pub use packhorse_manifest::{CutRule, Detail, Lock, LockLine, MANIFEST, Manifest, SampleLine, Segment};
 pub use packhorse_pipeline::{
-    Check, Classes, Copies, DryRun, Duplicates, Error, Fault, FaultKind, Faults, Findings, Format, Images,
-    Label, MadeFrom, ManifestCheck, Mended, OnError, PackOptions, PackReport, PackSource, Phase, Progress,
-    RebuildOptions, Rebuilt, RepairOptions, RepairReport, Result, Sheet, SheetImage, Stat, StatOptions,
-    Unmended, UnpackReport, Unreadable, Verified, check_manifest, dry_run, is_pack, open_source, pack,
-    read_classes, rebuild_manifest, repair, source_options, stat, unpack, verify, verify_lock, verify_quick,
-    verify_sample, verify_source,
+    Change, ChangeKind, Check, Classes, Copies, Diff, DiffSide, DryRun, Duplicates, Error, Fault, FaultKind,
+    Faults, Findings, Format, Images, Label, MadeFrom, ManifestCheck, Mended, OnError, PackOptions,
+    PackReport, PackSource, Phase, Progress, RebuildOptions, Rebuilt, RepairOptions, RepairReport, Result,
+    Sheet, SheetImage, Stat, StatOptions, Unmended, UnpackReport, Unreadable, Verified, check_manifest, diff,
+    dry_run, is_pack, open_source, pack, read_classes, rebuild_manifest, repair, source_options, stat,
+    unpack, verify, verify_lock, verify_quick, verify_sample, verify_source,
 };
 pub use packhorse_reader::{CONTAINERS, ContainerKind, Iter, Pack, Sample, Tables};
 pub use packhorse_shard::Compression;

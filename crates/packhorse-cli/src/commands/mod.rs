@@ -1,4 +1,5 @@
 pub(crate) mod convert;
+pub(crate) mod diff;
 pub(crate) mod help;
 pub(crate) mod index;
 pub(crate) mod manifest;

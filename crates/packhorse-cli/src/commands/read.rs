@@ -55,24 +55,33 @@ fn line(
 }
 
 fn json_line(pack: &Pack, i: u64, key: KeyRef<'_>, fields: &[FieldRow<'_>]) -> Result<serde_json::Value> {
-    let fields: Vec<_> = fields
-        .iter()
-        .map(|field| json!({ "name": field.name, "bytes": field.size, "sha256": field.sha256.to_string() }))
-        .collect();
-    let value = |value: Value| match value {
+    let (names, values): (Vec<_>, Vec<_>) = pack.attributes(i)?.into_iter().unzip();
+    let attributes = attributes_json(Attributes { names: &names, values: &values });
+    Ok(json!({
+        "index": i,
+        "key": key.to_string(),
+        "fields": fields_json(fields),
+        "attributes": attributes,
+        "label": pack.label(i)?,
+    }))
+}
+
+pub(super) fn fields_json(fields: &[FieldRow<'_>]) -> serde_json::Value {
+    let field = |field: &FieldRow<'_>| json!({ "name": field.name, "bytes": field.size, "sha256": field.sha256.to_string() });
+    fields.iter().map(field).collect()
+}
+
+pub(super) fn attributes_json(attributes: Attributes<'_>) -> serde_json::Value {
+    let value = |value: &Value| match value {
         Value::Null => serde_json::Value::Null,
-        Value::String(bytes) => encode_text(&bytes, "").into_owned().into(),
-        Value::Int(number) => number.into(),
+        Value::String(bytes) => encode_text(bytes, "").into_owned().into(),
+        Value::Int(number) => (*number).into(),
         // JSON has no infinity.
         Value::Float(number) if !number.is_finite() => number.to_string().into(),
-        Value::Float(number) => number.into(),
-        Value::Bool(truth) => truth.into(),
+        Value::Float(number) => (*number).into(),
+        Value::Bool(truth) => (*truth).into(),
     };
-    let attributes: serde_json::Map<_, _> =
-        pack.attributes(i)?.into_iter().map(|(name, found)| (name, value(found))).collect();
-    Ok(
-        json!({ "index": i, "key": key.to_string(), "fields": fields, "attributes": attributes, "label": pack.label(i)? }),
-    )
+    attributes.present().map(|(name, found)| (name.to_owned(), value(found))).collect()
 }
 
 pub(crate) fn cat(args: &Cat) -> Result<ExitCode> {

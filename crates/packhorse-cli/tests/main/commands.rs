@@ -249,6 +249,7 @@ fn every_name_in_json_is_documented() {
         "$packhorse ls p",
         "$packhorse stat p --check decode",
         "$packhorse manifest check p",
+        "mkdir b; echo 1 > b/1; $packhorse pack b r --quiet; $packhorse diff p r",
         "mv p/dataset.phm m; $packhorse manifest rebuild p",
         "rm -r p/index; $packhorse verify p",
         "$packhorse repair p --source src",
@@ -264,4 +265,42 @@ fn every_name_in_json_is_documented() {
     assert!(found.len() > 80, "{found:?}");
     let lacking: Vec<_> = found.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();
     assert!(lacking.is_empty(), "docs/json.md lacks {lacking:?}");
+}
+
+#[test]
+fn diff_says_what_differs_and_how_much() {
+    let files = (0..30).map(|i| (format!("cat/{i:02}.jpg").into_bytes(), vec![i]));
+    let sealed = Sealed::new(&files.chain([(b"dog/1.jpg".to_vec(), vec![9])]).collect());
+    sealed.run(&["pack", "src", "a", "--quiet"]);
+    sealed.run(&["pack", "src", "same", "--quiet", "--container", "lmdb"]);
+    sealed.run(&["diff", "a", "same"]).says(
+        0,
+        &["identical content: 31 samples, 31 B", "equal: content roots"],
+        &[],
+    );
+    let line = "rm src/cat/0*; echo new > src/dog/1.jpg; mkdir src/owl; printf 3 > src/owl/'a b%.jpg'; $packhorse pack src b --quiet";
+    sealed.shell(line).says(0, &[], &[]);
+    let text = [
+        "class: owl (number none -> 2)",
+        "removed: cat/00.jpg",
+        "... and 7 more removed; --limit N lists more",
+        "added: owl/a b%25.jpg",
+        "changed: dog/1.jpg (data: 1 -> 4 bytes)",
+        "1 with other class numbers, 10 removed, 1 added, 1 changed: 31 samples in A, 22 in B",
+    ];
+    sealed.run(&["diff", "a", "b", "--limit", "3"]).says(1, &text, &[]);
+    let ran = sealed.run(&["diff", "a", "b/dataset.phm", "--format", "json"]);
+    let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(
+        (ran.code, found["ok"].as_bool(), found["counts"]["removed"].as_u64()),
+        (Some(1), Some(false), Some(10))
+    );
+    assert_eq!(found["changes"].as_array().unwrap().len(), 13);
+    sealed.run(&["diff", "a", "b", "--quiet"]).says(1, &[], &[]);
+    sealed.run(&["diff", "a", "none"]).says(2, &[], &["none is not a pack: there is no such folder"]);
+    sealed.shell("rm -r a/attrs; $packhorse diff a b").says(
+        2,
+        &[],
+        &["cannot read a/attrs/", "packhorse repair PACK"],
+    );
 }

@@ -2,11 +2,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use packhorse_core::{Digest, IndexView, KeyGuard, Malformed, encode_text};
-use packhorse_manifest::{AttributesView, Cutter, MANIFEST, Manifest, attributes_path, index_path};
+use packhorse_manifest::{AttributesView, Cutter, Manifest, attributes_path, index_path};
 
 use super::{Fault, FaultKind, Faults};
 use crate::error::{Error, Result};
-use crate::segment::{field_names, key_and_size, keys, read_table, segment};
+use crate::segment::{field_names, key_and_size, keys, manifest_of, read_table, segment};
 
 /// What checking a manifest against index and attributes found.
 #[derive(Debug)]
@@ -24,14 +24,7 @@ pub struct ManifestCheck {
 ///
 /// Fails where there is no manifest.
 pub fn check_manifest(pack: impl AsRef<Path>) -> Result<ManifestCheck> {
-    let pack = pack.as_ref();
-    let path = if pack.is_dir() { pack.join(MANIFEST) } else { pack.to_owned() };
-    let mut folder = path.parent().unwrap_or(Path::new(""));
-    if folder.file_name().is_some_and(|name| name == "history") {
-        // An earlier version, beside the files that it names.
-        folder = folder.parent().unwrap_or(Path::new(""));
-    }
-    let folder = folder.to_owned();
+    let (path, folder) = manifest_of(pack.as_ref());
     let text = read_table(&path).map_err(Error::io("read", &path))?;
     let mut check = ManifestCheck { version: Manifest::version(&text), faults: Faults::default() };
     let mut wrong = |path: PathBuf, what: String| {

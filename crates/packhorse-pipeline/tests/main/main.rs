@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests make and damage files on purpose")]
 
 mod containers;
+mod diffing;
 mod faults;
 mod flips;
 mod indexing;
