@@ -9,7 +9,8 @@ use packhorse_core::Digest;
 use crate::derived::{read_frame, write_frame};
 use crate::error::{Error, Result};
 
-/// A segment that is whole; its files have their final names, or are about to get them.
+/// A segment that is whole; its files have their final names, or are about to get them. Or a file of a container whose files
+/// hold a whole version: its plan is that of its samples, and it has neither content nor attributes of its own.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub(crate) struct Finished {
     /// SHA-256 of the segment's rows in the plan: keys, sizes, times.
@@ -68,6 +69,11 @@ impl Journal {
         write_frame(&mut self.file, &entry).map_err(Error::io("write", Path::new(NAME)))?;
         self.found.insert(Digest(entry.plan), entry);
         Ok(())
+    }
+
+    /// Returns whether a run was not ended.
+    pub(crate) fn is_there(derived: &Path) -> bool {
+        derived.join(NAME).exists()
     }
 
     /// Ends the journal: the run is published.

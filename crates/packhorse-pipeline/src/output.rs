@@ -9,6 +9,7 @@ use packhorse_reader::CONTAINERS;
 
 use crate::derived::LastRun;
 use crate::error::{Error, Result};
+use crate::journal::Journal;
 use crate::segment::read_table;
 
 /// The folder that a run writes to, taken for this run alone.
@@ -79,11 +80,24 @@ impl Output {
             fs::remove_dir_all(&partial).map_err(Error::io("remove", &partial))?;
         }
         fs::create_dir(&partial).map_err(Error::io("create", &partial))?;
+        if !Journal::is_there(&output.derived()) {
+            output.drop_finished();
+        }
         Ok(output)
     }
 
     pub(crate) fn derived(&self) -> PathBuf {
         self.path.join("derived")
+    }
+
+    /// Where files of a version lie that are whole, while others are not.
+    pub(crate) fn finished(&self) -> PathBuf {
+        self.path.join("derived/finished")
+    }
+
+    /// Removes what is finished and belongs to no version.
+    pub(crate) fn drop_finished(&self) {
+        let _ = fs::remove_dir_all(self.finished());
     }
 
     /// Where files lie that are not whole yet.
@@ -96,7 +110,9 @@ impl Drop for Output {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(self.partial());
         // A file that has its final name may serve the next run: with one of those, all stays.
-        let named = CONTAINERS.iter().map(|container| container.name()).chain(["index", "attrs"]);
+        let _ = fs::remove_dir(self.finished());
+        let named = CONTAINERS.iter().map(|container| container.name());
+        let named = named.chain(["index", "attrs", "derived/finished"]);
         if self.empty && named.into_iter().all(|name| !self.path.join(name).exists()) {
             let _ = fs::remove_dir_all(self.derived());
             if self.made {

@@ -341,6 +341,19 @@ impl Plan {
             .map_err(Error::io("read the plan in", &self.folder))
     }
 
+    /// Adds to a digest what tells a row from any other.
+    pub(crate) fn hash_row(&self, at: u64, hasher: &mut Sha256) -> Result<()> {
+        let read = |at: u64, len: usize| {
+            let mut bytes = vec![0; len];
+            self.spool.read_exact_at(&mut bytes, at).map(|()| bytes)
+        };
+        let failed = || Error::io("read the plan in", &self.folder);
+        let len = read(at, 4).map_err(failed())?;
+        let len = len.iter().rev().fold(0, |len, byte| len << 8 | usize::from(*byte));
+        hasher.update(read(at, 4 + len).map_err(failed())?);
+        Ok(())
+    }
+
     /// Returns all entries in key order.
     pub(crate) fn all_rows(&self) -> impl Iterator<Item = Result<Entry>> {
         self.segments.iter().flat_map(|segment| self.rows(segment))

@@ -57,16 +57,15 @@ impl<'a> Publisher<'a> {
     }
 
     /// Gives a folder of durable files its name, relative to the pack; one of that name, with the same version in it, is
-    /// replaced.
-    pub(crate) fn commit_folder(&self, temporary: &Path, path: &Path) -> Result<()> {
+    /// put `aside`.
+    pub(crate) fn commit_folder(&self, temporary: &Path, path: &Path, aside: &Path) -> Result<()> {
         let full = self.pack.join(path);
         self.storage.sync_dir(temporary).map_err(Error::io("sync", temporary))?;
         if let Some(above) = full.parent() {
             fs::create_dir_all(above).map_err(Error::io("create", above))?;
         }
         if full.exists() {
-            let aside = temporary.with_extension("old");
-            self.storage.rename(&full, &aside).map_err(Error::io("rename to", &aside))?;
+            self.storage.rename(&full, aside).map_err(Error::io("rename to", aside))?;
         }
         self.storage.rename(temporary, &full).map_err(Error::io("rename to", &full))?;
         held(&self.folders)

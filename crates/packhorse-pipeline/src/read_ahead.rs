@@ -62,7 +62,7 @@ impl Look {
         Self { findings: inspection.findings, compressible, image: image_facts(head) }
     }
 
-    fn of(entry: &Entry, file: FileRef<'_>, bytes: &[u8]) -> Self {
+    pub(crate) fn of(entry: &Entry, file: FileRef<'_>, bytes: &[u8]) -> Self {
         let head = &bytes[..bytes.len().min(packhorse_image::HEAD)];
         let tail = &bytes[bytes.len().saturating_sub(packhorse_image::TAIL)..];
         Self::at(&name(entry, file), head, tail, bytes.len() as u64)

@@ -135,7 +135,7 @@ pub(super) fn report_text(report: &PackReport, source: &str, seconds: f64) -> St
         counted(report.segments as u64, "segment"),
     );
     if report.resumed > 0 {
-        out += &format!("resumed: {} checked and kept\n", counted(report.resumed as u64, "segment"));
+        out += &format!("resumed: {} checked and kept\n", counted(report.resumed as u64, "file"));
     }
     if !report.new_version {
         out += "the same version as before: its files were written anew\n";

@@ -17,7 +17,7 @@ use packhorse_source::{Entry, Failure};
 use sha2::Digest as _;
 
 use super::places::{Place, Places};
-use super::tables::{WrittenStream, folder, tables};
+use super::tables::{WrittenStream, tables};
 use super::write::{Unreadable, Writing};
 use crate::classes::Classes;
 use crate::digests::{Digesting, Digests};
@@ -63,6 +63,7 @@ impl DatabaseRun<'_> {
                 findings,
                 files: vec![file],
                 bytes,
+                resumed: 0,
                 table,
                 name: self.database.name(),
                 options: 0,
@@ -166,8 +167,8 @@ impl DatabaseRun<'_> {
             Ok(hashed) => hashed?,
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        let folder = folder(&self.writing);
-        std::fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+        let folder = &self.writing.finished;
+        std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
         let name = self.database.file_name().to_owned();
         atomic.commit(&folder.join(&name))?;
         Ok(Ok((StreamFile { name, len, sha256 }, findings)))

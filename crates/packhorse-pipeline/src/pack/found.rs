@@ -96,6 +96,7 @@ impl FoundRun<'_> {
             findings,
             files,
             bytes: 0,
+            resumed: 0,
             table,
             name: self.container,
             options: 0,

@@ -1,5 +1,6 @@
 mod database;
 mod found;
+mod kept;
 mod part;
 mod places;
 mod run;
@@ -240,6 +241,7 @@ pub fn pack(
                 let written = publisher.version(&output, &manifest, name, &lock, options.source.as_ref())?;
                 remove_superseded(&run, &manifest, &lock, &format);
                 Journal::remove(&output.derived());
+                output.drop_finished();
                 plan.report.remarks.extend(remark);
                 failures.sort_by(|a, b| a.path.cmp(&b.path));
                 return Ok(PackReport {
@@ -302,8 +304,8 @@ impl Made {
     fn of_stream(mut stream: WrittenStream) -> Self {
         let segments = std::mem::take(&mut stream.segments);
         let findings = std::mem::take(&mut stream.findings);
-        let written = stream.bytes;
-        Self { segments, files: Files::Stream(stream), findings, resumed: 0, written }
+        let (written, resumed) = (stream.bytes, stream.resumed);
+        Self { segments, files: Files::Stream(stream), findings, resumed, written }
     }
 }
 

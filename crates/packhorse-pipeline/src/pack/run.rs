@@ -80,6 +80,7 @@ impl<'a> Run<'a> {
                 skip: options.on_error == OnError::Skip,
                 publisher,
                 partial: output.partial(),
+                finished: output.finished(),
                 progress,
             },
             threads: options.threads.max(1),

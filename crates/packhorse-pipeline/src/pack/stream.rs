@@ -12,15 +12,15 @@ use rayon::Scope;
 use sha2::Digest as _;
 
 use super::places::{Place, Places};
-use super::tables::{WrittenStream, folder, tables};
+use super::tables::{WrittenStream, tables};
 use super::write::{Unreadable, Writing};
 use crate::classes::Classes;
 use crate::error::{Error, Result};
-use crate::journal::Journal;
+use crate::journal::{Finished, Journal};
 use crate::plan::Plan;
 use crate::read_ahead::{Batch, Look, Next, READERS, ReadAhead, Readers};
 use crate::report::{Findings, merge, note};
-use crate::schedule::{heaviest_first, pool};
+use crate::schedule::{heaviest_first, held, pool};
 
 /// A container that is written as a stream, and the order of its samples.
 #[derive(Clone, Copy)]
@@ -33,9 +33,9 @@ pub(super) struct Target<'a> {
 
 /// Where a sample is in the plan, and how many fields come before it.
 #[derive(Clone, Copy)]
-struct Row {
-    at: u64,
-    first_field: u64,
+pub(super) struct Row {
+    pub(super) at: u64,
+    pub(super) first_field: u64,
     /// Bytes that it takes in a file.
     len: u64,
 }
@@ -75,20 +75,33 @@ impl StreamRun<'_> {
         })?;
         let (mut findings, mut unreadable) = (Findings::new(), Unreadable::new());
         let mut all = Vec::new();
-        for (file, found, failed) in written {
+        let (mut bytes, mut resumed) = (0, 0);
+        for Written { file, findings: found, failed, resumed: kept } in written {
             merge(&mut findings, found);
             unreadable.extend(failed);
+            bytes += if kept { 0 } else { file.len };
+            resumed += usize::from(kept);
             all.push(file);
         }
         if !unreadable.is_empty() {
             return self.writing.or_fail(unreadable);
         }
-        let bytes = all.iter().map(|file| file.len).sum();
         match tables(&self.writing, self.plan, self.journal, &places, detail)? {
             Ok((segments, table)) => {
                 let Target { stream, order, .. } = self.target;
                 let (name, options) = (stream.name(), stream.options());
-                Ok(Ok(WrittenStream { segments, findings, files: all, bytes, table, name, options, order }))
+                let files = all;
+                Ok(Ok(WrittenStream {
+                    segments,
+                    findings,
+                    files,
+                    bytes,
+                    resumed,
+                    table,
+                    name,
+                    options,
+                    order,
+                }))
             }
             Err(wrong) => self.writing.or_fail(wrong),
         }
@@ -179,11 +192,20 @@ fn shuffle_hash(seed: u64, key: &[u8]) -> u64 {
     u64::from_le_bytes(low)
 }
 
+/// A file that is whole, unless samples failed.
+struct Written {
+    file: StreamFile,
+    findings: Findings,
+    failed: Unreadable,
+    /// Whether an interrupted run wrote it.
+    resumed: bool,
+}
+
 /// One file of a run.
-struct FileJob<'j, 'a> {
-    run: &'j StreamRun<'a>,
-    rows: &'j [Row],
-    places: &'j Places,
+pub(super) struct FileJob<'j, 'a> {
+    pub(super) run: &'j StreamRun<'a>,
+    pub(super) rows: &'j [Row],
+    pub(super) places: &'j Places,
     readers: &'j Readers<'j>,
     number: u32,
 }
@@ -204,13 +226,13 @@ impl Out<'_> {
 }
 
 impl<'j> FileJob<'j, '_> {
-    fn write(
-        &self,
-        name: String,
-        ranks: &'j [u32],
-        reading: &Scope<'j>,
-    ) -> Result<(StreamFile, Findings, Unreadable)> {
-        let Writing { publisher, progress, .. } = self.run.writing;
+    fn write(&self, name: String, ranks: &'j [u32], reading: &Scope<'j>) -> Result<Written> {
+        let Writing { publisher, progress, ref finished, .. } = self.run.writing;
+        let (path, planned) = (finished.join(&name), self.plan_of(&name, ranks)?);
+        if let Some((file, findings)) = self.kept(&path, &name, ranks, planned)? {
+            return Ok(Written { file, findings, failed: Unreadable::new(), resumed: true });
+        }
+        std::fs::create_dir_all(finished).map_err(Error::io("create", finished))?;
         let temporary = self.run.writing.partial.join(format!("file.{}", self.number));
         let mut out = Out { file: publisher.create(&temporary)?, hasher: PairHasher::new(true), offset: 0 };
         let (mut findings, mut failed) = (Findings::new(), Unreadable::new());
@@ -249,16 +271,20 @@ impl<'j> FileJob<'j, '_> {
         }
         out.plain(&tail)?;
         let file = StreamFile { name, len: out.offset, sha256: out.hasher.finish() };
-        let folder = folder(&self.run.writing);
-        std::fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
         if failed.is_empty() {
-            out.file.commit(&folder.join(&file.name))?;
+            held(self.run.journal).add(Finished {
+                plan: planned.0,
+                content: [0; 32],
+                attributes: [0; 32],
+                file: file.sha256.0,
+            })?;
+            out.file.commit(&path)?;
         }
-        Ok((file, findings, failed))
+        Ok(Written { file, findings, failed, resumed: false })
     }
 
     /// Makes what the file begins and ends with.
-    fn ends(&self, ranks: &[u32]) -> Result<Ends> {
+    pub(super) fn ends(&self, ranks: &[u32]) -> Result<Ends> {
         let mut ends = self.run.target.stream.ends(self.run.classes);
         let wrong = |what: String| Error::refused(what, self.run.target.stream.mend());
         let needed = if ends.need_samples() { ranks } else { &[] };
@@ -318,12 +344,12 @@ impl<'j> FileJob<'j, '_> {
         Ok(out.file.write(&mut slices)?)
     }
 
-    fn pieces(&self, entry: &Entry, seen: &[(u32, Option<ImageFacts>)]) -> Result<Vec<Vec<u8>>> {
+    pub(super) fn pieces(&self, entry: &Entry, seen: &[(u32, Option<ImageFacts>)]) -> Result<Vec<Vec<u8>>> {
         // It fitted when the plan was gone through.
         self.run.frame(entry, seen).map_err(|what| Error::refused(format!("{}: {what}", entry.key), ""))
     }
 
-    fn place(&self, offset: u64, size: u64, crc32c: u32, sha256: Digest) -> Place {
+    pub(super) fn place(&self, offset: u64, size: u64, crc32c: u32, sha256: Digest) -> Place {
         let extent = Extent { offset, stored: size, raw: size, crc32c, codec: Codec::Raw };
         Place { sha256, file: self.number, extent }
     }

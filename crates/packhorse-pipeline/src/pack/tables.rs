@@ -1,6 +1,6 @@
 //! Index, attributes and extents of samples whose places are known.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
 use std::sync::Mutex;
 
 use packhorse_core::{Digest, ExtentTableBuilder, FieldRow, IndexBuilder, Order, StreamFile};
@@ -21,7 +21,10 @@ pub(super) struct WrittenStream {
     pub(super) segments: Vec<Segment>,
     pub(super) findings: Findings,
     pub(super) files: Vec<StreamFile>,
+    /// Bytes that this run wrote.
     pub(super) bytes: u64,
+    /// Files that an interrupted run finished.
+    pub(super) resumed: usize,
     pub(super) table: ExtentTableBuilder,
     pub(super) name: &'static str,
     pub(super) options: u8,
@@ -33,11 +36,20 @@ impl WrittenStream {
     pub(super) fn publish(self, writing: &Writing<'_>, version: Digest) -> Result<Lock> {
         let publisher = writing.publisher;
         let table = self.table.finish(version, self.options, self.order, &self.files);
-        let temporary = folder(writing);
-        std::fs::create_dir_all(&temporary).map_err(Error::io("create", &temporary))?;
+        let temporary = &writing.finished;
+        std::fs::create_dir_all(temporary).map_err(Error::io("create", temporary))?;
+        // What an interrupted run left, and this one had no use for.
+        let known =
+            |name: &OsStr| self.order != Order::Found && self.files.iter().any(|file| *file.name == *name);
+        for entry in std::fs::read_dir(temporary).map_err(Error::io("list", temporary))? {
+            let entry = entry.map_err(Error::io("list", temporary))?;
+            if !known(&entry.file_name()) {
+                std::fs::remove_file(entry.path()).map_err(Error::io("remove", &entry.path()))?;
+            }
+        }
         publisher.write(&writing.partial.join("extents"), &[&table])?.commit(&temporary.join(EXTENTS))?;
         let folder = stream_folder(self.name, version);
-        publisher.commit_folder(&temporary, &folder)?;
+        publisher.commit_folder(temporary, &folder, &writing.partial.join("old"))?;
         let line = |file: StreamFile| LockLine {
             path: match self.order {
                 Order::Found => file.name,
@@ -47,11 +59,6 @@ impl WrittenStream {
         };
         Ok(Lock::new(self.files.into_iter().map(line).collect()))
     }
-}
-
-/// The folder that becomes that of the version.
-pub(super) fn folder(writing: &Writing<'_>) -> PathBuf {
-    writing.partial.join("stream")
 }
 
 /// Makes the index, the attributes and the extents of all segments; or returns the samples whose bytes are not those

@@ -31,6 +31,8 @@ pub(crate) struct Writing<'a> {
     pub(crate) skip: bool,
     pub(crate) publisher: &'a Publisher<'a>,
     pub(crate) partial: PathBuf,
+    /// Where files of a version lie that are whole, while others are not.
+    pub(crate) finished: PathBuf,
     pub(crate) progress: &'a dyn Progress,
 }
 

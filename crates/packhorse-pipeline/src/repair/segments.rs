@@ -104,6 +104,7 @@ impl Repair<'_> {
             compression: shard.compression,
             skip: true,
             publisher: self.publisher,
+            finished: self.output.finished(),
             partial: self.output.partial(),
             progress: self.progress,
         }

@@ -24,8 +24,7 @@ pub(super) fn in_order(ops: &[Op], pack: &Path) {
             Op::Rename(from, to) => {
                 assert_eq!(dirty.remove(from), Some(false), "{} got a name before its sync", from.display());
                 let is_manifest = to.ends_with("dataset.phm");
-                if let Some(folder) = to.parent().filter(|folder| folder.ends_with("derived/partial/stream"))
-                {
+                if let Some(folder) = to.parent().filter(|folder| folder.ends_with("derived/finished")) {
                     // A folder that gets its own name later, and must be durable then.
                     dirty.insert(folder.to_owned(), true);
                     continue;

@@ -518,3 +518,62 @@ fn members_of_one_sample_are_its_fields_where_they_are() {
         assert_eq!(*sample.field("json").unwrap(), *class.as_bytes());
     }
 }
+
+#[test]
+fn files_that_an_interrupted_run_finished_are_kept_where_they_are_whole() {
+    let place = Place::new(&images());
+    for (name, options) in
+        [("tar", tar(Order::Shuffled(0))), ("tfrecord", tfrecord(Order::Key)), ("hdf5", hdf5(Order::Key))]
+    {
+        let clean = place.at(&format!("{name}.clean"));
+        pack(&place.source(), &clean, &options, &()).unwrap();
+        let files = tars(&clean).len();
+        let at = place.at(name);
+        let finished = at.join("derived/finished");
+        let interrupt = || {
+            let recorder = Recorder::new();
+            let with = |storage: Recorder| PackOptions { storage: Arc::new(storage), ..options.clone() };
+            let _ = fs::remove_dir_all(&at);
+            pack(&place.source(), &at, &with(recorder.clone()), &()).unwrap();
+            fs::remove_dir_all(&at).unwrap();
+            let named = |op: &Op| matches!(op, Op::Rename(_, to) if to.ends_with("dataset.phm"));
+            let folder = |op: &Op| matches!(op, Op::Rename(from, _) if *from == finished);
+            let ops = recorder.ops();
+            let last = ops.iter().position(folder).unwrap();
+            assert!(last < ops.iter().position(named).unwrap());
+            pack(&place.source(), &at, &with(Recorder::failing_at(last)), &()).unwrap_err();
+            assert_eq!(fs::read_dir(&finished).unwrap().count(), files + 1, "{name}: and the table");
+        };
+        let again = |kept: usize| {
+            let report = pack(&place.source(), &at, &options, &()).unwrap();
+            assert_eq!(report.resumed, kept, "{name}");
+            assert!(bytes(&at) == bytes(&clean), "{name}");
+            assert!(!finished.exists());
+            report
+        };
+        interrupt();
+        assert_eq!(again(files).written, 0);
+        // One that is damaged, one that is cut, one whose sample was written anew since.
+        let mut names: Vec<_> =
+            tars(&clean).iter().map(|path| finished.join(path.file_name().unwrap())).collect();
+        names.sort();
+        interrupt();
+        flip(&names[0], 8 * (fs::metadata(&names[0]).unwrap().len() / 2));
+        again(files - 1);
+        interrupt();
+        let good = fs::read(&names[1]).unwrap();
+        fs::write(&names[1], &good[..good.len() - 1]).unwrap();
+        again(files - 1);
+        interrupt();
+        let sample = place.at("src/c0/0004.jpg");
+        let content = fs::read(&sample).unwrap();
+        fs::write(&sample, content).unwrap();
+        again(files - 1);
+        // Another source has no use for them, and none of them stays.
+        interrupt();
+        let other = Place::new(&[(b"x/1.jpg".to_vec(), vec![1])].into());
+        assert_eq!(pack(&other.source(), &at, &options, &()).unwrap().resumed, 0);
+        whole(&at);
+        assert!(!finished.exists() && tars(&at).len() == 1);
+    }
+}
