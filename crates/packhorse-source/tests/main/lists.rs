@@ -316,7 +316,7 @@ fn columns_are_found_named_and_refused() {
             SourceOptions { labels: Some(Labels::Column("label".into())), ..plain() },
             "would both be the attribute class",
         ),
-        ("a.csv", "path,class\n", folder, "has a column class"),
+        ("a.csv", "path,class\n", folder, "there is a column class"),
         (
             "a.csv",
             "path\n",
