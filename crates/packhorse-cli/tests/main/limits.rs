@@ -17,6 +17,14 @@ fn a_file_size_limit_is_named_and_a_run_without_it_finishes() {
         &[],
     );
     sealed.run(&["verify", "out"]).says(0, &[], &[]);
+    for container in ["hdf5", "lmdb", "tfrecord"] {
+        let line = format!("$packhorse pack src {container} --container {container}");
+        let limited = sealed.shell(&format!("ulimit -f 256; {line}"));
+        limited.says(2, &[], &[&format!("{container}/derived/partial"), "ile too large", "--shard-size"]);
+        assert!(!sealed.at(container).exists(), "nothing has a final name");
+        sealed.shell(&line).says(0, &["packed 60 samples"], &[]);
+        sealed.run(&["verify", container]).says(0, &[], &[]);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::{self, IoSlice, Read};
 use std::sync::Mutex;
 
-use packhorse_core::{Codec, Digest, Ends, Extent, ImageFacts, Order, Sha256, Stream, StreamFile};
+use packhorse_core::{Codec, Digest, Ends, Extent, ImageFacts, Order, Sha256, Stream, StreamFile, path_text};
 use packhorse_manifest::Detail;
 use packhorse_shard::PairHasher;
 use packhorse_source::{Entry, Failure};
@@ -286,17 +286,21 @@ impl<'j> FileJob<'j, '_> {
     /// Makes what the file begins and ends with.
     pub(super) fn ends(&self, ranks: &[u32]) -> Result<Ends> {
         let mut ends = self.run.target.stream.ends(self.run.classes);
-        let wrong = |what: String| Error::refused(what, self.run.target.stream.mend());
         let needed = if ends.need_samples() { ranks } else { &[] };
         for rank in needed {
             let entry = self.run.plan.row_at(self.rows[*rank as usize].at)?;
             let unseen = vec![(0, None); entry.files().count()];
             let StreamRun { writing, classes, .. } = self.run;
             let pushed = writing.sample(classes, &entry, &unseen, |sample| ends.push(sample));
-            pushed.map_err(|what| wrong(format!("{}: {what}", entry.key)))?;
+            pushed.map_err(|what| {
+                Error::refused(format!("{}: {what}", entry.key), self.run.target.stream.mend())
+            })?;
         }
         let scratch = self.run.writing.partial.join(format!("ends.{}", self.number));
-        ends.finish(&scratch).map_err(wrong)
+        ends.finish(&scratch).map_err(|what| {
+            let what = format!("cannot lay out {}: {what}", path_text(&scratch));
+            Error::refused(what, "free some space, or choose another place; --shard-size makes smaller files")
+        })
     }
 
     fn batch(
