@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use packhorse_core::{Digest, encode_text};
@@ -10,6 +10,11 @@ use crate::segment::read_table;
 
 /// The numbers of classes, by number.
 pub type Classes = Vec<(u32, Box<[u8]>)>;
+
+/// Returns the numbers by class.
+pub(crate) fn by_name(classes: &Classes) -> HashMap<&[u8], u32> {
+    classes.iter().map(|(number, class)| (&**class, *number)).collect()
+}
 
 /// Reads a file that numbers classes: a name a line, from 0 on; a JSON array of names; or a JSON object of names and
 /// numbers, such as torchvision's `class_to_idx`.

@@ -84,7 +84,8 @@ impl PackSource {
         let (index, index_file) = table(index_path(line.content))?;
         let (columns, columns_file) = table(attributes_path(line.attributes))?;
         let view = IndexView::new(&index).map_err(|what| what.at(&index_file))?;
-        let attributes = AttributesView::new(&columns).map_err(|what| what.at(&columns_file))?;
+        let attributes = AttributesView::new(&columns).and_then(AttributesView::indexed);
+        let attributes = attributes.map_err(|what| what.at(&columns_file))?;
         let names: Vec<&str> = attributes.names().collect();
         for i in 0..view.len() {
             let row = view.row(i).map_err(|what| what.at(&index_file))?;

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -27,6 +28,7 @@ pub struct Pack {
     segments: Vec<OnceLock<Segment>>,
     stream: OnceLock<Arc<StreamFiles>>,
     attributes: Vec<OnceLock<Map>>,
+    class_numbers: OnceLock<HashMap<Box<[u8]>, u32>>,
 }
 
 impl Pack {
@@ -59,6 +61,7 @@ impl Pack {
             segments: (0..count).map(|_| OnceLock::new()).collect(),
             stream: OnceLock::new(),
             attributes: (0..count).map(|_| OnceLock::new()).collect(),
+            class_numbers: OnceLock::new(),
         })
     }
 
@@ -280,7 +283,10 @@ impl Pack {
     pub fn label(&self, i: u64) -> Result<Option<u32>> {
         let attributes = self.attributes(i)?;
         let class = attributes.iter().find(|(name, _)| name == "class");
-        Ok(class.and_then(|(_, value)| self.manifest.class_index(value.as_string()?)))
+        let numbers = self.class_numbers.get_or_init(|| {
+            self.manifest.classes.iter().map(|(number, class)| (class.clone(), *number)).collect()
+        });
+        Ok(class.and_then(|(_, value)| numbers.get(value.as_string()?).copied()))
     }
 
     /// Returns the key of sample `i`.

@@ -1,5 +1,6 @@
 //! Writes containers whose one file a library of its own lays out, in key order.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -37,6 +38,7 @@ pub(super) struct DatabaseRun<'a> {
     pub(super) database: &'a dyn Database,
     pub(super) plan: &'a Plan,
     pub(super) classes: &'a Classes,
+    pub(super) numbers: HashMap<&'a [u8], u32>,
     pub(super) journal: &'a Mutex<Journal>,
     pub(super) threads: usize,
 }
@@ -88,7 +90,7 @@ impl DatabaseRun<'_> {
     }
 
     fn sample<T>(&self, entry: &Entry, use_it: impl FnOnce(&StreamSample<'_>) -> T) -> T {
-        self.writing.sample(self.classes, entry, &vec![(0, None); entry.files().count()], use_it)
+        self.writing.sample(&self.numbers, entry, &vec![(0, None); entry.files().count()], use_it)
     }
 
     /// Has the library lay out the file, and notes where the payloads are to lie. Returns for each the lowest place of it and

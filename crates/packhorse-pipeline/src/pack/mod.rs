@@ -28,7 +28,7 @@ use self::run::{Done, Run};
 use self::stream::{StreamRun, Target};
 use self::tables::WrittenStream;
 pub(crate) use self::write::{Write, Writing, WrittenSegment};
-use crate::classes::{Classes, number, remark};
+use crate::classes::{Classes, by_name, number, remark};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::output::{Output, check_room, files_needed};
@@ -211,15 +211,24 @@ pub fn pack(
                 let target = Target { stream: &**stream, order: *order, limit: cut.min.saturating_mul(2) };
                 let (writing, threads) = (run.writing.clone(), options.threads.max(1));
                 let journal = &run.journal;
-                let stream = StreamRun { writing, target, plan: &plan, classes: &classes, journal, threads };
+                let (classes, numbers) = (&classes, by_name(&classes));
+                let stream = StreamRun { writing, target, plan: &plan, classes, numbers, journal, threads };
                 stream.write(detail)?.map(Made::of_stream)
             }
             Format::Database(database) => {
                 let (writing, threads) = (run.writing.clone(), options.threads.max(1));
                 let (journal, classes, database) = (&run.journal, &classes, *database);
-                DatabaseRun { writing, database, plan: &plan, classes, journal, threads }
-                    .write(detail)?
-                    .map(Made::of_stream)
+                DatabaseRun {
+                    writing,
+                    database,
+                    plan: &plan,
+                    classes,
+                    numbers: by_name(classes),
+                    journal,
+                    threads,
+                }
+                .write(detail)?
+                .map(Made::of_stream)
             }
             Format::InPlace { container } => {
                 let (writing, threads) = (run.writing.clone(), options.threads.max(1));

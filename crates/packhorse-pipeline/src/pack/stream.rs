@@ -1,6 +1,6 @@
 //! Writes containers whose files hold samples in an order of their own.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, IoSlice, Read};
 use std::sync::Mutex;
 
@@ -46,6 +46,7 @@ pub(super) struct StreamRun<'a> {
     pub(super) target: Target<'a>,
     pub(super) plan: &'a Plan,
     pub(super) classes: &'a Classes,
+    pub(super) numbers: HashMap<&'a [u8], u32>,
     pub(super) journal: &'a Mutex<Journal>,
     pub(super) threads: usize,
 }
@@ -123,7 +124,7 @@ impl StreamRun<'_> {
             match framed {
                 Ok(pieces) => {
                     let framing: usize = pieces.iter().map(Vec::len).sum();
-                    let in_ends = self.writing.sample(self.classes, &entry, &zeros, |sample| {
+                    let in_ends = self.writing.sample(&self.numbers, &entry, &zeros, |sample| {
                         self.target.stream.size_in_ends(sample)
                     });
                     let len = entry.size().saturating_add(framing as u64).saturating_add(in_ends);
@@ -143,7 +144,7 @@ impl StreamRun<'_> {
 
     /// Returns the bytes around the payloads of a sample, of which `seen` are the checksums and what their first bytes show.
     fn frame(&self, entry: &Entry, seen: &[(u32, Option<ImageFacts>)]) -> Result<Vec<Vec<u8>>, String> {
-        self.writing.sample(self.classes, entry, seen, |sample| self.target.stream.frame(sample))
+        self.writing.sample(&self.numbers, entry, seen, |sample| self.target.stream.frame(sample))
     }
 
     /// Returns the numbers of the samples in the order in which they are written.
@@ -290,8 +291,8 @@ impl<'j> FileJob<'j, '_> {
         for rank in needed {
             let entry = self.run.plan.row_at(self.rows[*rank as usize].at)?;
             let unseen = vec![(0, None); entry.files().count()];
-            let StreamRun { writing, classes, .. } = self.run;
-            let pushed = writing.sample(classes, &entry, &unseen, |sample| ends.push(sample));
+            let StreamRun { writing, numbers, .. } = self.run;
+            let pushed = writing.sample(numbers, &entry, &unseen, |sample| ends.push(sample));
             pushed.map_err(|what| {
                 Error::refused(format!("{}: {what}", entry.key), self.run.target.stream.mend())
             })?;

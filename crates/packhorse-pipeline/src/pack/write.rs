@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use packhorse_core::{
@@ -9,7 +10,6 @@ use packhorse_shard::Compression;
 use packhorse_source::{Entry, Failure, Source};
 use rayon::Scope;
 
-use crate::classes::Classes;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, PlannedSegment};
 use crate::progress::Progress;
@@ -40,7 +40,7 @@ impl Writing<'_> {
     /// Uses an entry as a sample, of whose payloads `seen` are the checksums and what their first bytes show.
     pub(super) fn sample<T>(
         &self,
-        classes: &Classes,
+        numbers: &HashMap<&[u8], u32>,
         entry: &Entry,
         seen: &[(u32, Option<ImageFacts>)],
         use_it: impl FnOnce(&StreamSample<'_>) -> T,
@@ -57,8 +57,7 @@ impl Writing<'_> {
             .collect();
         let attributes = Attributes { names: self.source.attributes(), values: &entry.values };
         let class = attributes.get("class").and_then(|value| value.as_string());
-        let label = class
-            .and_then(|class| classes.iter().find(|(_, known)| **known == *class).map(|(number, _)| *number));
+        let label = class.and_then(|class| numbers.get(class).copied());
         use_it(&StreamSample { key: entry.key.as_ref(), fields: &fields, attributes: &attributes, label })
     }
 
