@@ -183,7 +183,20 @@ pub trait Source: Send + Sync {
     /// # Errors
     ///
     /// Fails where the file cannot be read or is no longer what the scan found. What was appended is then undefined.
-    fn read(&self, file: FileRef<'_>, buffer: &mut Vec<u8>) -> Result<(), Failure>;
+    fn read(&self, file: FileRef<'_>, buffer: &mut Vec<u8>) -> Result<(), Failure> {
+        let too_large = || self.failure(file, "too large for memory".into());
+        let size = usize::try_from(file.blob.size).map_err(|_| too_large())?;
+        let start = buffer.len();
+        buffer.try_reserve(size).map_err(|_| too_large())?;
+        let mut payload = self.open(file)?;
+        buffer.resize(start + size, 0);
+        // The read of nothing more is where the payload is checked.
+        payload
+            .read_exact(&mut buffer[start..])
+            .and_then(|()| payload.read(&mut [0]))
+            .map_err(|error| self.failure(file, error.to_string()))?;
+        Ok(())
+    }
 
     /// Opens the payload of a file, for one that is too large for memory. The reader fails at its end where the file has
     /// changed meanwhile.

@@ -240,21 +240,6 @@ impl Source for Archives {
         Ok(scan.finish())
     }
 
-    fn read(&self, file: FileRef<'_>, buffer: &mut Vec<u8>) -> Result<(), Failure> {
-        let too_large = || self.failure(file, "too large for memory".into());
-        let size = usize::try_from(file.blob.size).map_err(|_| too_large())?;
-        let start = buffer.len();
-        buffer.try_reserve(size).map_err(|_| too_large())?;
-        let mut payload = self.reader(file)?;
-        buffer.resize(start + size, 0);
-        // The read of nothing more is where the payload is checked.
-        payload
-            .read_exact(&mut buffer[start..])
-            .and_then(|()| payload.read(&mut [0]))
-            .map_err(|error| self.failure(file, error.to_string()))?;
-        Ok(())
-    }
-
     fn open(&self, file: FileRef<'_>) -> Result<Box<dyn Read + Send + '_>, Failure> {
         Ok(Box::new(self.reader(file)?))
     }
