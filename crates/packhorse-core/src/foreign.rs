@@ -17,16 +17,43 @@ pub trait Foreign: Send + Sync {
 
     /// Goes through the samples of file `number`, in the order in which they lie there.
     ///
-    /// What is damaged is told to `each` with its place, and the scan goes on behind it where it can.
+    /// What is damaged is told to `each` with its place, and the scan goes on behind it where it can. Returns what else is in the
+    /// file, unless `each` broke off.
     ///
     /// # Errors
     ///
     /// Fails where the file cannot be read.
-    fn scan(&self, number: usize, each: &mut FoundSink<'_>) -> io::Result<()>;
+    fn scan(&self, number: usize, each: &mut FoundSink<'_>) -> io::Result<PassedOver>;
 
     /// Returns the file of that number.
     fn file(&self, number: usize) -> Option<&Path> {
         self.files().get(number).map(PathBuf::as_path)
+    }
+}
+
+/// What is in a file and is neither a sample nor known to belong to any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PassedOver {
+    /// How many things.
+    pub count: u64,
+    /// The names of the first ones.
+    pub names: Vec<String>,
+}
+
+impl PassedOver {
+    /// Counts one more; the first few names are kept.
+    pub fn add(&mut self, name: impl Into<String>) {
+        self.count += 1;
+        if self.names.len() < 10 {
+            self.names.push(name.into());
+        }
+    }
+
+    /// Adds those of another file.
+    pub fn merge(&mut self, other: Self) {
+        let count = self.count + other.count;
+        other.names.into_iter().for_each(|name| self.add(name));
+        self.count = count;
     }
 }
 

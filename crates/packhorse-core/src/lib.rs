@@ -24,7 +24,7 @@ pub use database::{Database, DatabaseTables, DatabaseWriter, Record, RecordSink}
 pub use digest::{Digest, Sha256};
 pub use error::{Error, Malformed, Result};
 pub use extents::{ExtentCounts, ExtentTable, ExtentTableBuilder, Order, StreamFile};
-pub use foreign::{Foreign, Found, FoundField, FoundSink};
+pub use foreign::{Foreign, Found, FoundField, FoundSink, PassedOver};
 pub use index::{
     FIELD_NAME, Field, FieldRow, IndexBuilder, IndexView, MAX_SAMPLES, Row, SegmentIndex, check_field_name,
 };

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use packhorse_core::{
-    DATA, Error, Foreign, Found, FoundField, FoundSink, Malformed, Result, Value, check_attribute_name,
-    encode_text, open_regular,
+    DATA, Error, Foreign, Found, FoundField, FoundSink, Malformed, PassedOver, Result, Value,
+    check_attribute_name, encode_text, open_regular,
 };
 
 use crate::tables::{ATTRIBUTES, CHUNK, FORMAT, HEADER, KEYS, chunk_table, table};
@@ -84,7 +84,7 @@ impl Foreign for ForeignLmdb {
         &self.attributes
     }
 
-    fn scan(&self, number: usize, each: &mut FoundSink<'_>) -> io::Result<()> {
+    fn scan(&self, number: usize, each: &mut FoundSink<'_>) -> io::Result<PassedOver> {
         let Some(path) = self.file(number) else { return Err(io::ErrorKind::InvalidInput.into()) };
         let file = open_regular(path)?;
         let tree = match Tree::open(&file) {
@@ -92,21 +92,25 @@ impl Foreign for ForeignLmdb {
             Err(Fail::Io(error)) => return Err(error),
             Err(Fail::Malformed(malformed)) => {
                 let _ = each(Err(malformed));
-                return Ok(());
+                return Ok(PassedOver::default());
             }
         };
+        let mut others = PassedOver::default();
         if self.own {
-            return Own::new(&tree, &self.attributes).scan(each);
+            return Own::new(&tree, &self.attributes).scan(each).map(|()| others);
         }
         let _ = tree.each(b"", &mut |entry| match entry {
-            Ok(entry) if NO_SAMPLES.contains(&entry.key) => ControlFlow::Continue(()),
+            Ok(entry) if NO_SAMPLES.contains(&entry.key) => {
+                others.add(encode_text(entry.key, ""));
+                ControlFlow::Continue(())
+            }
             Ok(Entry { key, place }) => {
                 let fields = [FoundField { name: DATA, offset: place.offset, len: place.len }];
                 each(Ok(Found { key, fields: &fields, values: &[] }))
             }
             Err(malformed) => each(Err(malformed)),
         })?;
-        Ok(())
+        Ok(others)
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use packhorse_core::{DATA, Foreign, Found, Malformed, Value, path_text};
+use packhorse_core::{DATA, Foreign, Found, Malformed, PassedOver, Value, path_text};
 
 use crate::archive::{KEPT, Span, SpanPayload, unchanged};
 use crate::files::{open_source_file, read_ends, stamp};
@@ -93,6 +93,7 @@ impl Source for ContainerSource {
     }
 
     fn scan(&self, _scratch: &Path, sink: &mut dyn FnMut(Entry) -> Result<()>) -> Result<Report> {
+        let mut others = PassedOver::default();
         let mut scan = Scan { source: self, report: Report::default(), sink, number: 0, last: None };
         for (number, path) in self.foreign.files().iter().enumerate() {
             (scan.number, scan.last) = (number, None);
@@ -113,7 +114,7 @@ impl Source for ContainerSource {
                     }
                 }
             });
-            scanned.map_err(|error| Error::NoSource(Failure::new(path, reason(&error))))?;
+            others.merge(scanned.map_err(|error| Error::NoSource(Failure::new(path, reason(&error))))?);
             if let Some(error) = stopped {
                 return Err(error);
             }
@@ -128,6 +129,14 @@ impl Source for ContainerSource {
             let what =
                 format!("left out beside the {} files: {}", self.foreign.container(), names.join(", "));
             report.remarks.push(what);
+        }
+        if others.count > 0 {
+            let more = if others.count > others.names.len() as u64 { ", ..." } else { "" };
+            report.remarks.push(format!(
+                "{} passed over, as no samples: {}{more}",
+                others.count,
+                others.names.join(", ")
+            ));
         }
         self.naming.finish(&mut report, "--labels none leaves it out");
         Ok(report)

@@ -10,8 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use packhorse_core::{
-    DATA, Error, Foreign, Found, FoundField, FoundSink, Malformed, Result, Stream, Value, ValueKind,
-    open_regular,
+    DATA, Error, Foreign, Found, FoundField, FoundSink, Malformed, PassedOver, Result, Stream, Value,
+    ValueKind, open_regular,
 };
 
 use crate::TfRecord;
@@ -106,7 +106,7 @@ impl Foreign for ForeignTfRecord {
         &self.attributes
     }
 
-    fn scan(&self, number: usize, each: &mut FoundSink<'_>) -> io::Result<()> {
+    fn scan(&self, number: usize, each: &mut FoundSink<'_>) -> io::Result<PassedOver> {
         let Some(path) = self.file(number) else { return Err(io::ErrorKind::InvalidInput.into()) };
         let file = open_regular(path)?;
         let mut walk = Walk::new(&file, path, Reader::whole(&file))?;
@@ -131,6 +131,6 @@ impl Foreign for ForeignTfRecord {
                 break;
             }
         }
-        Ok(())
+        Ok(PassedOver::default())
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use packhorse_core::{Error, Foreign, FoundSink, Malformed, Result, open_regular};
+use packhorse_core::{Error, Foreign, FoundSink, Malformed, PassedOver, Result, open_regular};
 
 use crate::foreign::scan::Scan;
 use crate::raw::Fail;
@@ -96,15 +96,17 @@ impl Foreign for ForeignHdf5 {
         &self.attributes
     }
 
-    fn scan(&self, number: usize, each: &mut FoundSink<'_>) -> io::Result<()> {
+    fn scan(&self, number: usize, each: &mut FoundSink<'_>) -> io::Result<PassedOver> {
         let Some(path) = self.file(number) else { return Err(io::ErrorKind::InvalidInput.into()) };
         let file = open_regular(path)?;
-        match Scan::new(&file, each).and_then(|mut scan| scan.file(path)) {
-            Ok(()) | Err(Fail::Stop) => Ok(()),
+        let scanned = Scan::new(&file, each).and_then(|mut scan| scan.file(path).map(|()| scan.others));
+        match scanned {
+            Ok(others) => Ok(others),
+            Err(Fail::Stop) => Ok(PassedOver::default()),
             Err(Fail::Io(error)) => Err(error),
             Err(Fail::Malformed(malformed)) => {
                 let _ = each(Err(malformed));
-                Ok(())
+                Ok(PassedOver::default())
             }
         }
     }

@@ -1,11 +1,12 @@
 //! Finds the samples of a file, group by group.
 
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::Path;
 
 use hdf5::types::{IntSize, TypeDescriptor};
 use hdf5::{Dataset, Group, IndexType, IterationOrder, LinkType, LocationToken, LocationType};
-use packhorse_core::{DATA, Found, FoundField, FoundSink, Malformed, Value, encode_text};
+use packhorse_core::{DATA, Found, FoundField, FoundSink, Malformed, PassedOver, Value, encode_text};
 
 use super::own;
 use crate::ffi;
@@ -36,6 +37,8 @@ pub(super) struct Scan<'f, 's, 'e> {
     told: bool,
     /// The root, and groups that have several names and were looked into.
     seen: Vec<LocationToken>,
+    /// Datasets and links that are neither samples nor tables of them.
+    pub(super) others: PassedOver,
 }
 
 /// Says that a file is shorter than its header states.
@@ -73,7 +76,15 @@ impl<'f, 's, 'e> Scan<'f, 's, 'e> {
         let len = file.metadata()?.len();
         let stated = raw::stated_len(file)?;
         let cut = cut(len, stated);
-        let mut scan = Self { file, len, cut: cut.is_some(), each, told: false, seen: Vec::new() };
+        let mut scan = Self {
+            file,
+            len,
+            cut: cut.is_some(),
+            each,
+            told: false,
+            seen: Vec::new(),
+            others: PassedOver::default(),
+        };
         cut.map_or(Ok(()), |malformed| scan.tell(Err(malformed)))?;
         Ok(scan)
     }
@@ -152,7 +163,11 @@ impl<'f, 's, 'e> Scan<'f, 's, 'e> {
             Err(error) => return self.bad(0, format!("/{path}: {}", said(error))),
         };
         let (mut groups, mut members) = (Vec::new(), Vec::new());
-        for (name, _) in links.into_iter().filter(|(_, link)| link.link_type == LinkType::Hard) {
+        for (name, link) in links {
+            if link.link_type != LinkType::Hard {
+                self.others.add(format!("/{path}{}", encode_text(name.as_bytes(), "")));
+                continue;
+            }
             match self.member(group, &name) {
                 Ok(Some(member)) => members.push(member),
                 Ok(None) => groups.push(name),
@@ -226,8 +241,11 @@ impl<'f, 's, 'e> Scan<'f, 's, 'e> {
                 _ => flat.filter(|(data, ..)| data.name == member.name).map(|(data, _, len)| (data, len)),
             })
             .collect();
+        let names: HashSet<&str> = sets.iter().map(|(member, _)| &*member.name).collect();
+        let mut of_len: HashMap<u64, usize> = HashMap::new();
+        sets.iter().for_each(|(_, len)| *of_len.entry(*len).or_default() += 1);
         for (member, len) in &sets {
-            let alone = sets.iter().filter(|(_, other)| other == len).count() == 1;
+            let alone = of_len.get(len) == Some(&1);
             let done = match self.beside(group, members, *len, alone) {
                 Ok(beside) => self.set(group, path, member, flat, *len, &beside),
                 Err(fail) => Err(fail),
@@ -244,14 +262,18 @@ impl<'f, 's, 'e> Scan<'f, 's, 'e> {
             let known = [&OFFSETS[..], &SIZES, &KEYS, &LABELS, &NAMES].concat();
             !sets.is_empty()
                 && (known.contains(&member.name.as_str())
-                    || sets.iter().any(|(_, len)| member.shape.first() == Some(len)))
+                    || member.shape.first().is_some_and(|len| of_len.contains_key(len)))
         };
         let mut singles = Vec::new();
-        for member in members.iter().filter(|member| member.kind == Kind::Bytes && member.shape.len() < 2) {
-            if flat.is_some_and(|(data, ..)| data.name == member.name) || table(member) {
+        for member in members {
+            if names.contains(&*member.name) || table(member) {
                 continue;
             }
             let key = format!("{path}{}", member.name);
+            if member.kind != Kind::Bytes || member.shape.len() > 1 {
+                self.others.add(format!("/{}", encode_text(key.as_bytes(), "")));
+                continue;
+            }
             let size = member.shape.first().copied().unwrap_or(1);
             let place = group.dataset(&member.name).map_err(said).and_then(|set| Pieces::of(&set)?.all());
             match place {

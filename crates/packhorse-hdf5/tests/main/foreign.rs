@@ -294,3 +294,25 @@ fn damaged_files_do_no_harm() {
             .unwrap();
     }
 }
+
+#[test]
+fn what_is_no_sample_is_counted_and_named() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("a.h5");
+    let file = File::create(&path).unwrap();
+    put(&file, "floats", &[1.5]);
+    let group = file.create_group("a").unwrap();
+    group.new_dataset_builder().with_data(&[1_u8, 2]).create("1.jpg").unwrap();
+    group.new_dataset_builder().with_data(&[1_i64]).create("numbers").unwrap();
+    file.link_soft("/a", "soft").unwrap();
+    drop((group, file));
+    let foreign = ForeignHdf5::open(vec![path]).unwrap();
+    let mut keys = Vec::new();
+    let others = foreign.scan(0, &mut |found| {
+        keys.push(found.unwrap().key.to_vec());
+        ControlFlow::Continue(())
+    });
+    let others = others.unwrap();
+    assert_eq!((keys, others.count), (vec![b"a/1.jpg".to_vec()], 3));
+    assert_eq!(others.names, ["/soft", "/floats", "/a/numbers"]);
+}
