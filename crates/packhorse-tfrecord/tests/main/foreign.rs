@@ -14,6 +14,8 @@ use prost::Message;
 use prost::encoding::encode_varint;
 use tempfile::TempDir;
 
+use super::lists::{BytesList, FloatList, IntList};
+
 #[derive(Clone, PartialEq, Message)]
 struct Example {
     #[prost(message, optional, tag = "1")]
@@ -40,24 +42,6 @@ enum Kind {
     Floats(FloatList),
     #[prost(message, tag = "3")]
     Ints(IntList),
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct BytesList {
-    #[prost(bytes = "vec", repeated, tag = "1")]
-    value: Vec<Vec<u8>>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct FloatList {
-    #[prost(float, repeated, tag = "1")]
-    value: Vec<f32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct IntList {
-    #[prost(int64, repeated, tag = "1")]
-    value: Vec<i64>,
 }
 
 fn bytes(value: impl AsRef<[u8]>) -> Kind {

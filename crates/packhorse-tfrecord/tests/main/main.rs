@@ -3,4 +3,5 @@
 #![expect(clippy::disallowed_methods, reason = "not files of a pack")]
 
 mod foreign;
+mod lists;
 mod own;

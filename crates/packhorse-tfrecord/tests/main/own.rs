@@ -6,6 +6,8 @@ use packhorse_core::{Attributes, DATA, ImageFacts, KeyRef, Stream, StreamField, 
 use packhorse_tfrecord::TfRecord;
 use prost::Message;
 
+use super::lists::{BytesList, FloatList, IntList};
+
 #[derive(Clone, PartialEq, Message)]
 struct Example {
     #[prost(message, optional, tag = "1")]
@@ -26,24 +28,6 @@ struct Feature {
     floats: Option<FloatList>,
     #[prost(message, optional, tag = "3")]
     ints: Option<IntList>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct BytesList {
-    #[prost(bytes = "vec", repeated, tag = "1")]
-    value: Vec<Vec<u8>>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct FloatList {
-    #[prost(float, repeated, tag = "1")]
-    value: Vec<f32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct IntList {
-    #[prost(int64, repeated, tag = "1")]
-    value: Vec<i64>,
 }
 
 fn masked(bytes: &[u8]) -> u32 {
