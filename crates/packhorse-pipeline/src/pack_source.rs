@@ -3,14 +3,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use packhorse_core::{DATA, Extent, IndexView, Value, encode_text};
+use packhorse_core::{DATA, Extent, IndexView, Malformed, Value, encode_text};
 use packhorse_manifest::{AttributesView, MANIFEST, Manifest, attributes_path, index_path};
 use packhorse_reader::{Pack, Tables};
 use packhorse_source::{Blob, Entry, Failure, FileRef, Payload, Place, Report, Source, SourceOptions, Stamp};
 
 use crate::error::{Error, Result};
 use crate::schedule::held;
-use crate::segment::read_table;
+use crate::segment::{check_attributes, read_table};
 
 /// Opens a source of any kind: a pack, containers of other programs, or what [`packhorse_source::open`] opens.
 ///
@@ -84,6 +84,15 @@ impl PackSource {
         let (index, index_file) = table(index_path(line.content))?;
         let (columns, columns_file) = table(attributes_path(line.attributes))?;
         let view = IndexView::new(&index).map_err(|what| what.at(&index_file))?;
+        let content = view.check().map_err(|what| what.at(&index_file))?;
+        if content != line.content {
+            let what = format!("is the index of segment {content}, expected {}", line.content);
+            return Err(Malformed::new(0, what).at(&index_file).into());
+        }
+        if check_attributes(&index, &columns) != Some(line.attributes) {
+            let what = format!("does not give {}, as the manifest says", line.attributes);
+            return Err(Malformed::new(0, what).at(&columns_file).into());
+        }
         let attributes = AttributesView::new(&columns).and_then(AttributesView::indexed);
         let attributes = attributes.map_err(|what| what.at(&columns_file))?;
         let names: Vec<&str> = attributes.names().collect();

@@ -183,7 +183,7 @@ impl Pack {
                 PlainSegment::open(container, path, content)?.tables()
             }
             (_, Some(files)) => {
-                Tables::in_stream(files.clone(), s as u64, self.path.join(index_path(content)))
+                Tables::in_stream(files.clone(), s as u64, self.path.join(index_path(content)), content)
             }
             (_, None) => Err(self.out_of_range(s)),
         }

@@ -57,7 +57,7 @@ impl PlainSegment {
         Ok(Self { file, path, layout })
     }
 
-    /// Reads the tables.
+    /// Reads the tables, and checks every byte of the index. Costs about a microsecond for each sample.
     ///
     /// # Errors
     ///
@@ -71,18 +71,28 @@ impl PlainSegment {
         };
         let index = part(self.layout.index, self.layout.index_len)?;
         let extents = part(self.layout.extents, self.layout.extent_count * Extent::SIZE)?;
-        IndexView::new(&index).map_err(|what| what.shifted(self.layout.index).at(&self.path))?;
+        check(&index, self.layout.digest).map_err(|what| what.shifted(self.layout.index).at(&self.path))?;
         let payloads = Payloads::Segment { file: self.file, extents, end: self.layout.extents };
         Ok(Tables { index, path: self.path, index_at: self.layout.index, payloads })
     }
 }
 
+/// Checks that an index is that of a segment: names and digests are taken from it.
+fn check(index: &[u8], content: Digest) -> Result<(), Malformed> {
+    match IndexView::new(index)?.check()? {
+        digest if digest == content => Ok(()),
+        digest => {
+            Err(Malformed::new(0, format!("the index is that of segment {digest}, expected {content}")))
+        }
+    }
+}
+
 impl Tables {
     /// Reads the index file of a segment whose payloads lie in a stream.
-    pub(crate) fn in_stream(files: Arc<StreamFiles>, s: u64, path: PathBuf) -> Result<Self> {
+    pub(crate) fn in_stream(files: Arc<StreamFiles>, s: u64, path: PathBuf, content: Digest) -> Result<Self> {
         let index =
             packhorse_core::read_regular(&path, 1 << 30).map_err(packhorse_core::Error::io("read", &path))?;
-        IndexView::new(&index).map_err(|what| what.at(&path))?;
+        check(&index, content).map_err(|what| what.at(&path))?;
         let first = files.first_of(s)?;
         Ok(Self { index, path, index_at: 0, payloads: Payloads::Stream { files, first } })
     }

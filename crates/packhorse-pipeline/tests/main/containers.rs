@@ -197,3 +197,35 @@ fn attributes_of_each_type() {
         );
     }
 }
+
+#[test]
+fn a_damaged_index_gives_no_sample_another_name() {
+    let place = Place::new(&(0..40).map(|i| (format!("c/{i:02}.jpg").into_bytes(), filled(i))).collect());
+    for (name, options) in every() {
+        let at = place.at(name);
+        pack(&place.source(), &at, &options, &()).unwrap();
+        // As it is in order still, and as it is not.
+        for other in [&b"c/17.jpf"[..], b"z/17.jpg"] {
+            let mut damaged = 0;
+            for (path, bytes) in bytes(&at) {
+                let path = at.join(std::str::from_utf8(&path).unwrap());
+                let is_index = path.extension().is_some_and(|end| end == "phi" || end == "phs");
+                if let Some(key) =
+                    bytes.windows(8).rposition(|found| found == b"c/17.jpg").filter(|_| is_index)
+                {
+                    let mut changed = bytes.clone();
+                    changed[key..key + 8].copy_from_slice(other);
+                    fs::write(path, changed).unwrap();
+                    damaged += 1;
+                }
+            }
+            assert!(damaged > 0, "{name}");
+            let error = unpack(&at, place.at("files"), None, &()).unwrap_err().to_string();
+            assert!(error.contains(name) || error.contains("index"), "{error}");
+            let copied = pack(&PackSource::open(&at).unwrap(), place.at("copy"), &small(), &());
+            assert!(copied.is_err() && !place.at("copy").exists() && !place.at("files").exists(), "{name}");
+            fs::remove_dir_all(&at).unwrap();
+            pack(&place.source(), &at, &options, &()).unwrap();
+        }
+    }
+}
